@@ -99,6 +99,6 @@ _HOMES = {
     "ToolError": "mcptrio.errors",
 }
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -100,7 +100,7 @@ class ParseError(MCPError):
 
 
 class InvalidRequest(MCPError):
-    """The JSON is not a JSON-RPC message that is valid here."""
+    """The JSON is not a JSON-RPC message, or not one that is valid in this state of the connection."""
 
     code = Code.INVALID_REQUEST
 
@@ -157,7 +157,7 @@ class Overloaded(MCPError):
     code = Code.INTERNAL_ERROR
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
-        # In `data`, because JSON-RPC has no place for it; HTTP repeats it in Retry-After.
+        # In `data`, because JSON-RPC has no member for it. HTTP repeats it in Retry-After.
         super().__init__(message, data={"retryAfter": retry_after})
         self.retry_after = retry_after
 
@@ -267,7 +267,7 @@ class RequestFailed(MCPTrioError):
     Args:
         status: The HTTP status of the response; ``None`` without one.
         reply: The JSON-RPC error in the body of the response, if it has one.
-        delivered: False if the server has certainly not served the request, so that sending it again is safe.
+        delivered: False if the server certainly did not serve the request, so that it is safe to send it again.
         retry_after: Seconds to wait before a retry, as requested by the server (``Retry-After``).
     """
 
@@ -291,7 +291,7 @@ class SessionLost(RequestFailed):
     """The server has forgotten the session; the request was not served."""
 
     def __init__(self, message: str) -> None:
-        # 404 comes before the request is served, so sending it again is safe.
+        # A server sends 404 before it serves the request, so it is safe to send it again.
         super().__init__(message, status=404, delivered=False)
 
 
@@ -333,11 +333,11 @@ class ConfigError(MCPTrioError):
 
 
 class StoreFailed(MCPTrioError, OSError):
-    """An operation of a store failed; the message has the reason, for the log. The next operation is tried as usual."""
+    """An operation of a store failed. The message has the reason, for the log. Later operations may succeed."""
 
 
 class AuthorizationError(MCPTrioError):
-    """The principal is not authorized, or no credentials are available.
+    """A principal is not authorized, or no credentials are available.
 
     Args:
         challenge: The value of ``WWW-Authenticate`` for a response over HTTP; several challenges are separated by

@@ -1,6 +1,6 @@
 """Network access and child processes for plugins.
 
-:class:`Fetcher` sends HTTP requests that cannot reach private networks. Each name is imported on first use.
+:class:`Fetcher` sends HTTP requests and refuses addresses in private networks. Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -34,6 +34,6 @@ _HOMES = {
 }
 """Every public name and the module that defines it."""
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,8 +1,8 @@
 """The queue between the tasks that send to a peer and the one task that writes.
 
-Sessions and requests fill it as their :class:`mcptrio.abc.MessageSink`; one writer per channel or stream drains it.
-Messages leave in the order in which they came, so a result never overtakes an earlier message. Its bounds are a number
-of messages and a number of bytes.
+Sessions and requests fill an outbox as their :class:`mcptrio.abc.MessageSink`; one writer per channel or stream empties
+it. Messages leave in the order of their arrival, so a result never overtakes an earlier message. The number of messages
+and their bytes are bounded.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Outbox:
                 raise ValueError(f"{name}: expected at least 1, got {bound}")
         self._max = max_messages
         self._max_bytes = max_bytes
-        # Size of the first _weighed messages of the queue. Measuring a message means encoding it, so it is done only
-        # when the next message comes: usually the writer has taken this one by then.
+        # Bytes of the first _measured messages of the queue. Measuring means encoding, so a message is measured only
+        # when the next one arrives; by then the writer has usually taken it.
         self._bytes = 0
-        self._weighed = 0
+        self._measured = 0
         self._write_now = write_now
         self._queue: list[Item] = []
-        # Key of each notification of send_latest() in the queue, and its index there.
+        # The index in the queue of each notification of send_latest(), by key.
         self._replaceable: dict[object, int] = {}
         # Notifications of send_latest() that came while the outbox was full, the newest of each key.
         self._coalesced: OrderedDict[object, Notification] = OrderedDict()
-        # Tasks that wait for room, in order, with their messages; None for wait_for_room(). Empty unless the outbox is
-        # full.
+        # Tasks that wait for room, in order, each with its message; None for wait_for_room(). Empty unless the outbox
+        # is full.
         self._senders: deque[tuple[Waiter[None], Item | None]] = deque()
-        self._takers = trio.lowlevel.ParkingLot()
+        self._idle_writers = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
         self._is_woken = False
@@ -95,22 +95,27 @@ class Outbox:
         # for the writer. A send that is cancelled while it waits has queued nothing.
         if not self._queue or self._has_room():
             self._queue.append(message)
-            if self._takers:
-                self._takers.unpark()
+            if self._idle_writers:
+                self._idle_writers.unpark()
             return
         await self._wait_turn(message)
 
     def send_now(self, message: Message) -> bool:
         """Write a message past the queue if the queue is empty and the writer is idle.
 
-        This saves the switch to the writer task, a tenth of the time of a call. Several messages are better queued,
-        since they then become one write.
+        This saves the switch to the writer task, a tenth of the time of a call. Several messages should be queued, so
+        that they become one write.
 
         Returns:
             False if the message was not written and must still be sent.
         """
         write_now = self._write_now
-        return write_now is not None and bool(self._takers) and not (self._queue or self._closed) and write_now(message)
+        return (
+            write_now is not None
+            and bool(self._idle_writers)
+            and not (self._queue or self._closed)
+            and write_now(message)
+        )
 
     async def wait_for_room(self) -> None:
         """Wait until a send would not block. Executes a checkpoint only if it waits.
@@ -124,7 +129,7 @@ class Outbox:
         if self._closed:
             raise ConnectionClosed("the outbox is closed")
         if self._queue and not self._has_room():
-            # Waits in line with the senders, which could otherwise refill the queue for ever.
+            # In line with the senders, which could otherwise refill the queue for ever.
             await self._wait_turn(None)
 
     def send_latest(self, message: Notification, key: object) -> None:
@@ -138,23 +143,23 @@ class Outbox:
         if not self._queue or self._has_room():
             self._replaceable[key] = len(self._queue)
             self._queue.append(message)
-            if self._takers:
-                self._takers.unpark()
-        elif (place := self._replaceable.get(key)) is not None:
+            if self._idle_writers:
+                self._idle_writers.unpark()
+        elif (index := self._replaceable.get(key)) is not None:
             # The replaced message was already measured.
-            if place < self._weighed:
-                self._bytes += encoded_size(message) - encoded_size(self._queue[place])
-            self._queue[place] = message
+            if index < self._measured:
+                self._bytes += encoded_size(message) - encoded_size(self._queue[index])
+            self._queue[index] = message
         elif key in self._coalesced or len(self._coalesced) < MAX_COALESCED:
             self._coalesced[key] = message
 
     async def take(self, *, until_woken: bool = False) -> list[Item]:
-        """Return everything queued, waiting for at least one message. Only the writer may call this.
+        """Return all queued messages, waiting for at least one. Only the writer may call this.
 
         Executes a checkpoint only if it waits. If cancelled, it leaves everything queued.
 
         Args:
-            until_woken: Return an empty list once :meth:`wake_reader` was called.
+            until_woken: Return an empty list once :meth:`wake_writer` was called.
 
         Raises:
             trio.EndOfChannel: The outbox is closed and empty.
@@ -168,27 +173,27 @@ class Outbox:
                 raise ConnectionClosed("the outbox was aborted")
             if self._closed:
                 raise trio.EndOfChannel
-            await self._takers.park()
+            await self._idle_writers.park()
         return []
 
-    def wake_reader(self) -> None:
+    def wake_writer(self) -> None:
         """Make a pending or later ``take(until_woken=True)`` return."""
         # Costs less than a cancel scope around each take.
         self._is_woken = True
-        if self._takers:
-            self._takers.unpark_all()
+        if self._idle_writers:
+            self._idle_writers.unpark_all()
 
     def try_take(self) -> list[Item]:
-        """Return everything queued, possibly nothing. Does not block."""
+        """Return all queued messages, possibly none. Does not block."""
         taken = self._queue
         self._queue = []
-        self._bytes = self._weighed = 0
+        self._bytes = self._measured = 0
         self._replaceable.clear()
-        # Notifications of send_latest() go first: they are older than the waiting senders, or may overtake them.
+        # Notifications of send_latest() come first: they may overtake the messages of waiting senders.
         while self._coalesced and self._has_room():
-            key, held = self._coalesced.popitem(last=False)
+            key, notification = self._coalesced.popitem(last=False)
             self._replaceable[key] = len(self._queue)
-            self._queue.append(held)
+            self._queue.append(notification)
         while self._senders and self._has_room():
             waiter, message = self._senders.popleft()
             if waiter.set(None) and message is not None:
@@ -205,19 +210,19 @@ class Outbox:
         while self._senders:
             waiter, _ = self._senders.popleft()
             waiter.fail(ConnectionClosed("the message was not sent: the outbox was closed"))
-        if self._takers:
-            self._takers.unpark_all()
+        if self._idle_writers:
+            self._idle_writers.unpark_all()
 
     def release(self, retry_ms: int) -> bool:
-        """Return False: the peer cannot reconnect for the rest of these messages."""
+        """Return False, because the peer cannot reconnect for the remaining messages."""
         return False
 
     def abort(self) -> None:
-        """Drop everything queued; all waiting tasks get ConnectionClosed."""
+        """Close the outbox and drop all queued messages; all waiting tasks get ConnectionClosed."""
         self.close()
         self._aborted = True
         self._queue.clear()
-        self._bytes = self._weighed = 0
+        self._bytes = self._measured = 0
         self._replaceable.clear()
 
     # Private
@@ -226,9 +231,9 @@ class Outbox:
         queue = self._queue
         if len(queue) >= self._max:
             return False
-        while self._weighed < len(queue):
-            self._bytes += encoded_size(queue[self._weighed])
-            self._weighed += 1
+        while self._measured < len(queue):
+            self._bytes += encoded_size(queue[self._measured])
+            self._measured += 1
         return self._bytes < self._max_bytes
 
     async def _wait_turn(self, message: Item | None) -> None:

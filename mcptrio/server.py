@@ -41,9 +41,9 @@ from mcptrio.runtime.watchdog import watch_loop
 __all__ = ["RunningServer", "Server"]
 
 MAX_STORE_FAILURE_SECONDS = 5.0
-"""Seconds for which the stores may fail before ``/readyz`` reports it.
+"""Seconds for which the stores may fail before ``/readyz`` reports that the server is not ready.
 
-A short failure should not make a load balancer remove the server.
+A load balancer should not remove the server for a short failure.
 """
 
 
@@ -60,9 +60,9 @@ class Server(CatalogRegistrar):
         instructions: Advice for the model on how to use the server's tools.
         plugins: Modules or objects that are plugins; or a manager that has loaded plugins.
         config: Settings of plugins, by plugin name.
-        tools: The tools of plugins to offer; by default, all.
-        settings: Limits, timeouts, keys and switches.
-        record: Record all messages in this file, without secrets.
+        tools: Selects the tools of plugins that are offered; by default all.
+        settings: Limits, timeouts, sealing keys and further settings.
+        record: A file in which to record all messages, without secrets.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Server(CatalogRegistrar):
         self.plugins = plugins
         tables = _tables({} if config is None else config)
         self.contributions = Contributions(catalog, self.plugins, tables, tools)
-        # PluginTables come from files, and a reload may bring the plugins that they name. Settings written in the
-        # program are checked now.
+        # PluginTables come from files, and a reload may add the plugins that they name. Settings from the program are
+        # checked now.
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
         self.running_plugins = RunningPlugins(self.supervisor, self.plugins, self.contributions)
@@ -124,9 +124,9 @@ class Server(CatalogRegistrar):
     async def open(self) -> AsyncIterator[RunningServer]:
         """Run the server: enter the lifespans of plugins, start background tasks, accept sessions.
 
-        On exit, requests in flight get ``timeouts.shutdown`` seconds and are then cancelled. Lifespans are left in
-        reverse order of entering; they get the rest of these seconds, and at least one second each. A server can be
-        opened only once.
+        On exit, requests in flight have ``timeouts.shutdown`` seconds and are then cancelled. Lifespans are left in
+        reverse order; they have the rest of these seconds, and at least one second each. A server can be opened only
+        once.
 
         Returns:
             The open server, which serves channels.
@@ -143,7 +143,7 @@ class Server(CatalogRegistrar):
         with unwrap_single_exceptions(), ExitStack() as stack:
             logging.getLogger().addHandler(handler)
             stack.callback(logging.getLogger().removeHandler, handler)
-            # Plugin tasks get the outer nursery, so that they outlive the requests that may use them.
+            # Tasks of plugins run in the outer nursery, because they must outlive the requests that may use them.
             async with (
                 recorder.running() if recorder is not None else nullcontext(),
                 watch_loop(self.settings.timeouts.blocked, self.plugins.owner_of_file),
@@ -203,7 +203,7 @@ class Server(CatalogRegistrar):
         return self.supervisor.loop.call(self._status)
 
     def add_observer(self, observer: Observer) -> Callable[[], None]:
-        """Tell an observer of each request, task and session that ends, and of each request that is refused.
+        """Notify an observer of each request, task and session that ends, and of each request that is refused.
 
         Returns:
             A function that removes the observer.
@@ -214,21 +214,24 @@ class Server(CatalogRegistrar):
         """Cancel a request. Its client gets an error with the reason.
 
         Args:
-            session: The number of its session, and ``id``, are in :attr:`status`.
+            session: The number of the request's session, in :attr:`status`.
+            id: The id of the request, in :attr:`status`.
+            reason: Sent to the client.
 
         Returns:
-            Whether there was such a request.
+            False if no such request is in flight.
         """
         return self.supervisor.cancel_request(session, id, reason)
 
     def cancel_task(self, id: str, reason: str) -> bool:
-        """Cancel a task that this process runs. Its client finds it cancelled, with the reason.
+        """Cancel a task that this process runs. Its client gets the status ``cancelled`` with the reason.
 
         Args:
-            id: The beginning of its id, which is in :attr:`status`.
+            id: The beginning of the task's id, in :attr:`status`.
+            reason: Sent to the client.
 
         Returns:
-            Whether this process ran such a task.
+            False if this process runs no such task.
         """
         return self.catalog.tools.tasks.cancel_here(id, reason)
 
@@ -236,7 +239,7 @@ class Server(CatalogRegistrar):
         """Cancel all requests of a session and end it. Its client must connect again.
 
         Returns:
-            Whether there was such a session.
+            False if there is no such session.
         """
         return self.supervisor.end_session(number, reason)
 
@@ -247,9 +250,9 @@ class Server(CatalogRegistrar):
         """Record the messages of one session during the block: in memory, and without secrets.
 
         Args:
-            number: That of the session in :attr:`status`.
-            client: Instead of a number: record the requests over HTTP that have no session (2026-07-28), of the client
-                or the principal with this name.
+            number: The number of the session, in :attr:`status`.
+            client: A name in place of a number: record the requests over HTTP without a session (2026-07-28) whose
+                client or principal has this name.
 
         Raises:
             LookupError: There is no such session.
@@ -274,7 +277,7 @@ class Server(CatalogRegistrar):
     async def disable_plugin(self, name: str) -> Plugin:
         """Withdraw the features of a plugin and leave its lifespan. Clients are notified.
 
-        Calls in flight get ``timeouts.shutdown`` seconds before the lifespan is left.
+        Calls in flight have ``timeouts.shutdown`` seconds to end before the lifespan is left.
 
         Raises:
             ConfigError: No plugin has this name.
@@ -284,9 +287,9 @@ class Server(CatalogRegistrar):
     async def renew_plugins(self, config: Mapping[str, Mapping[str, Any]], wanted: Callable[[Plugin], bool]) -> None:
         """Apply new plugin settings while the server is open.
 
-        Plugins that ``wanted`` rejects are disabled. Accepted ones that do not run, including newly installed ones, are
-        started. A plugin whose settings have changed receives them if it has registered ``on_new_settings``; otherwise
-        it is restarted. Other plugins are not interrupted.
+        Plugins for which ``wanted`` returns False are disabled; the others, including newly installed ones, are started
+        if they do not run. A plugin whose settings have changed receives them if it has registered ``on_new_settings``;
+        otherwise it is restarted. Plugins without changes are not interrupted.
 
         Args:
             config: Settings of plugins, by plugin name.
@@ -319,8 +322,8 @@ class Server(CatalogRegistrar):
     def _readiness(self) -> Readiness:
         plugins: dict[str, PluginState] = {plugin.name: plugin.state for plugin in self.plugins.plugins.values()}
         stores = self._store_status()
-        has_stores = stores is None or (stores.failing_since or 0) < MAX_STORE_FAILURE_SECONDS
-        ready = self.is_open and "quarantined" not in plugins.values() and has_stores
+        stores_work = stores is None or (stores.failing_since or 0) < MAX_STORE_FAILURE_SECONDS
+        ready = self.is_open and "quarantined" not in plugins.values() and stores_work
         return Readiness(ready=ready, plugins=plugins, stores=stores)
 
     def _store_status(self) -> StoreStatus | None:

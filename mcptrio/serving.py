@@ -51,16 +51,16 @@ if TYPE_CHECKING:
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.settings import ServerSettings as ServerSettings
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
+    from mcptrio.serve.asgi_app import ServerApp as ServerApp
+    from mcptrio.serve.asgi_app import asgi_app as asgi_app
     from mcptrio.serve.console import ConsoleOptions as ConsoleOptions
     from mcptrio.serve.http import over_http as over_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
-    from mcptrio.serve.mounted import ServerApp as ServerApp
-    from mcptrio.serve.mounted import asgi_app as asgi_app
-    from mcptrio.serve.opened import Transport as Transport
-    from mcptrio.serve.opened import over_transport as over_transport
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.serve.stream import over_streams as over_streams
     from mcptrio.serve.stream_options import StreamOptions as StreamOptions
+    from mcptrio.serve.transport import Transport as Transport
+    from mcptrio.serve.transport import over_transport as over_transport
     from mcptrio.server import RunningServer as RunningServer
     from mcptrio.transports.channel_adapter import adapt_channel as adapt_channel
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
@@ -86,13 +86,13 @@ _HOMES = {
     "Timeouts": "mcptrio.runtime.timeouts",
     # Transports
     "HTTPOptions": "mcptrio.serve.http_options",
-    "ServerApp": "mcptrio.serve.mounted",
+    "ServerApp": "mcptrio.serve.asgi_app",
     "StreamOptions": "mcptrio.serve.stream_options",
-    "Transport": "mcptrio.serve.opened",
-    "asgi_app": "mcptrio.serve.mounted",
+    "Transport": "mcptrio.serve.transport",
+    "asgi_app": "mcptrio.serve.asgi_app",
     "over_http": "mcptrio.serve.http",
     "over_streams": "mcptrio.serve.stream",
-    "over_transport": "mcptrio.serve.opened",
+    "over_transport": "mcptrio.serve.transport",
     "serve_asgi": "mcptrio.http.engine.server",
     "serve_stdio": "mcptrio.serve.stdio",
     # Channels
@@ -136,6 +136,6 @@ _HOMES = {
 }
 """Every public name and the module that defines it."""
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -167,6 +167,6 @@ _HOMES = {
 }
 """Every public name and the module that defines it."""
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers use the imports above
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

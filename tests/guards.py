@@ -41,7 +41,9 @@ class FunctionGuard:
             raise AuthorizationError("expected the principal of before, got none")
         return again
 
-    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
+    def insufficient_scope(
+        self, request: RequestHead, principal: Principal, scopes: frozenset[str]
+    ) -> AuthorizationError:
         wanted = " ".join(sorted(principal.scopes | scopes))
         return AuthorizationError(
             "more scopes are needed", status=403, challenge=f'Bearer error="insufficient_scope", scope="{wanted}"'

@@ -93,10 +93,10 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (("--http", "--port", "x"), "--port"),
         (("--stdio", "--prot", "1"), "--prot"),
         (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py"),
-        (("--stdio", "--plugin", "."), "mcptrio: no plugin '.' is installed; installed: "),
-        (("--stdio", "--plugin", "own"), "no plugin 'own' is installed; did you mean the file own.py?"),
-        (("--stdio", "--plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
-        (("--stdio", "--no-plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
+        (("--stdio", "--plugin", "."), "mcptrio: no plugin `.` is installed; installed: "),
+        (("--stdio", "--plugin", "own"), "no plugin `own` is installed; did you mean the file own.py?"),
+        (("--stdio", "--plugin", "everythin"), "no plugin `everythin` is installed; did you mean `everything`?"),
+        (("--stdio", "--no-plugin", "everythin"), "no plugin `everythin` is installed; did you mean `everything`?"),
         (("--stdio", "--config", "missing.toml"), "mcptrio: missing.toml: cannot be read: No such file"),
     ],
 )
@@ -111,12 +111,12 @@ def test_misuse_exits_with_2(refused: Callable[..., str], args: tuple[str, ...],
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML"),
         (
             "[server]\npage_sice = 5\n",
-            "mcptrio.toml:2: server.page_sice: there is no setting page_sice;",
+            "mcptrio.toml:2: server.page_sice: there is no setting `page_sice`;",
         ),
         ("[server.timeouts]\nidle = 'x'\n", "mcptrio.toml:2: server.timeouts.idle: expected a number above 0, got 'x'"),
-        ("\n[server]\nenable = ['nots']", "mcptrio.toml:3: server.enable: no plugin 'nots' is installed"),
+        ("\n[server]\nenable = ['nots']", "mcptrio.toml:3: server.enable: no plugin `nots` is installed"),
         ("[server]\nenable = ['gone.py']", "mcptrio.toml:2: server.enable: no such file: "),
-        ("[server]\nenable=[]\ndisable = ['nots']", "mcptrio.toml:3: server.disable: no plugin 'nots' is installed"),
+        ("[server]\nenable=[]\ndisable = ['nots']", "mcptrio.toml:3: server.disable: no plugin `nots` is installed"),
         ("[server]\nkey_files = ['short']", "mcptrio.toml:2: server.key_files: short: expected a sealing key of at le"),
         ("[server]\nkey_files = ['gone']", "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file"),
     ],
@@ -158,7 +158,7 @@ def test_invalid_configuration_ends_the_process_with_one_line(tmp_path: Path, tr
         ("MCPTRIO_SERVER_MESSAGE_BYTES", "5", "MCPTRIO_SERVER_MESSAGE_BYTES: expected an integer of at least 1024"),
         ("MCPTRIO_TOOLS_READ_ONLY", "maybe", "MCPTRIO_TOOLS_READ_ONLY: expected true or false, got 'maybe'"),
         ("MCPTRIO_SERVER_ENABLE", "own.py,gone.py", "MCPTRIO_SERVER_ENABLE: no such file: "),
-        ("MCPTRIO_HTTP_PROT", "1", "MCPTRIO_HTTP_PROT: there is no such setting; did you mean MCPTRIO_HTTP_PORT?"),
+        ("MCPTRIO_HTTP_PROT", "1", "MCPTRIO_HTTP_PROT: there is no such setting; did you mean `MCPTRIO_HTTP_PORT`?"),
         ("MCPTRIO_HTTP_PATH", "mcp", "MCPTRIO_HTTP_PATH: expected a path that begins with /, got 'mcp'"),
         (
             "MCPTRIO_HTTP_PATH",
@@ -337,7 +337,7 @@ def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
     listed = {row[0]: [*row[1:6], row[7]] for row in rows}
     assert listed["good"] == ["2.1", "cli-good", "loaded", "1", "30", "1 tool"]
-    assert listed["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
+    assert listed["broken"] == ["1.0", "cli-broken", "quarantined", "-", "-", "-"]
     assert total == "1 tool, about 30 tokens in each conversation (estimate: bytes / 4)"
     assert failure == "broken: import failed: RuntimeError: no such luck\n"
 
@@ -357,7 +357,7 @@ def test_table_of_an_unknown_plugin_is_reported(folder: Path) -> None:
 
     assert ended.returncode == 0
     assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed\n" in ended.stderr
-    assert "mcptrio.toml:3: plugins.owm: no such plugin is installed; did you mean own?" in ended.stderr
+    assert "mcptrio.toml:3: plugins.owm: no such plugin is installed; did you mean `own`?" in ended.stderr
 
 
 # Other options

@@ -120,19 +120,19 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
         # Names.
         (
             "[htpp]\nx = 5",
-            "mcptrio.toml:1: htpp: there is no such table; did you mean http?",
+            "mcptrio.toml:1: htpp: there is no such table; did you mean `http`?",
         ),
         (
             "[server]\nport = 5",
-            "mcptrio.toml:2: server.port: there is no setting port here; it belongs in [http]",
+            "mcptrio.toml:2: server.port: there is no setting `port` here; it belongs in [http]",
         ),
         (
             "[server.limits]\nidle = 5",
-            "mcptrio.toml:2: server.limits.idle: there is no setting idle here; it belongs in [server.timeouts]",
+            "mcptrio.toml:2: server.limits.idle: there is no setting `idle` here; it belongs in [server.timeouts]",
         ),
         (
             "[log]\nx = 5",
-            "mcptrio.toml:2: log.x: there is no setting x; expected one of format, level",
+            "mcptrio.toml:2: log.x: there is no setting `x`; expected one of format, level",
         ),
         (
             "x = 1",
@@ -172,7 +172,7 @@ def test_error_names_file_line_and_key(tmp_path: Path, text: str | bytes, messag
 def test_error_for_a_misspelt_key_suggests_the_right_one(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
     message = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
 
-    assert message == f"mcptrio.toml:3: {table}.{wrong}: there is no setting {wrong}; did you mean {meant}?"
+    assert message == f"mcptrio.toml:3: {table}.{wrong}: there is no setting `{wrong}`; did you mean `{meant}`?"
 
 
 @pytest.mark.parametrize("what", ["missing", "folder"])
@@ -186,9 +186,9 @@ def test_unreadable_file_is_refused(tmp_path: Path, what: str) -> None:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     config = read(tmp_path, "")
 
-    assert config.beside("key") == tmp_path / "key"
-    assert config.beside("/etc/key") == Path("/etc/key")
-    assert ServeConfig().beside("key") == Path("key")
+    assert config.resolve_path("key") == tmp_path / "key"
+    assert config.resolve_path("/etc/key") == Path("/etc/key")
+    assert ServeConfig().resolve_path("key") == Path("key")
 
 
 VALUES = st.one_of(

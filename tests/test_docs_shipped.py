@@ -15,6 +15,8 @@ import attrs
 import pytest
 
 from mcptrio import Server
+from mcptrio.errors import ConfigError
+from mcptrio.plugins import discovery
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
@@ -85,6 +87,13 @@ def differs(message: str, default: Any) -> bool:
     if message in ("`true`", "`false`"):
         return default is not (message == "`true`")
     return message in ("none", "unset") and default not in NOTHING and not attrs.has(type(default))
+
+
+def test_missing_shipped_plugin_error_names_its_distribution() -> None:
+    # The demonstration is loaded by name only, and has its own entry point group.
+    assert sorted(discovery.SHIPPED) == sorted([*SHIPPED, "everything"])
+    with pytest.raises(ConfigError, match=r"^no plugin `git` is installed; the distribution mcptrio-git has it"):
+        discovery.check_offered(["git"], {"fs": object()})
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -14,7 +14,7 @@ import pytest
 from mcptrio.abc.tracing import TRACING
 from mcptrio.serve.config import load_config
 from mcptrio.telemetry import uninstrument
-from mcptrio.telemetry.instruments import ALL
+from mcptrio.telemetry.instruments import INSTRUMENTS
 from tests.processes import environment
 from tests.telemetry.collector import collecting
 
@@ -60,4 +60,4 @@ def test_configuration_is_read(tmp_path: Path) -> None:
 def test_every_metric_is_in_the_table() -> None:
     shown = set(re.findall(r"`(mcp[\w.]+)`", TEXT.split("## Metrics")[1].split("## Request lines")[0]))
 
-    assert {each.name for each in ALL} <= shown
+    assert {each.name for each in INSTRUMENTS} <= shown

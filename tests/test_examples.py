@@ -344,4 +344,4 @@ def test_host_example_reads_calls_and_answers() -> None:
     assert "Hello, Ada!" in done.stdout
     assert "not approved: greet" in done.stdout
     assert "Table 1 for 3, inside, in the name of Ada." in done.stdout
-    assert "no such tool: 'nothing_like_it'" in done.stdout
+    assert "no such tool: `nothing_like_it`" in done.stdout

@@ -142,7 +142,7 @@ class Peer:
     async def begin(self) -> None:
         await self.link.exchange(Request("hello", "initialize", HELLO["params"]), REVISION)
         await self.link.send(Notification("notifications/initialized"), REVISION)
-        self.link.settled(REVISION)
+        self.link.start_listening(REVISION)
 
     async def call(self, id: str, name: str, **arguments: Any) -> None:
         params = {"name": name, "arguments": arguments, "_meta": {"progressToken": id}}
@@ -400,7 +400,7 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
 @pytest.mark.parametrize(
     ("store", "code", "message"),
     [
-        ("mysql:here", 2, "no installed distribution has the scheme 'mysql'; expected one of memory, "),
+        ("mysql:here", 2, "no installed distribution has the scheme `mysql`; expected one of memory, "),
         ("sqlite:", 2, "got 'sqlite:'"),
         ("sqlite:nowhere/kept.db", 1, "nowhere/kept.db: cannot be opened: No such file or directory"),
         ("sqlite:own.py", 1, "own.py: it is damaged, or no SQLite database"),

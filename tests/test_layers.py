@@ -60,12 +60,12 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # Most servers keep their sessions in memory.
         ("mcptrio.stores.opening", "mcptrio.stores.sqlite"),
         # An extra, for servers and clients with telemetry.
-        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.tracer"),
+        ("mcptrio.telemetry.global_tracing", "mcptrio.telemetry.tracer"),
         ("mcptrio.telemetry.otlp", "opentelemetry"),
         ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.metric_exporter"),
         ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics"),
         ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics.export"),
-        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.otel_metrics"),
+        ("mcptrio.telemetry.global_tracing", "mcptrio.telemetry.otel_metrics"),
         ("mcptrio.serve.served_metrics", "mcptrio.http.engine.server"),
         ("mcptrio.serve.served_metrics", "mcptrio.serve.metrics_page"),
         ("mcptrio.serve.served_metrics", "mcptrio.telemetry.otel_metrics"),

@@ -1,7 +1,8 @@
-"""The first command of the README: a clone, one command, and a client reads a file.
+"""The README's installation and its plugin for files: a clone, three lines, and a client reads a file.
 
-Runs the first block of README.md that serves over HTTP, in a copy of what git sees, in bash; then has the official
-Python SDK list the tools and read a file, over HTTP and, from the same installation, over stdio. Slow: pip installs.
+Runs the block of README.md that installs, then the one that serves files, in a copy of what git sees, in bash. Then the
+official Python SDK lists the tools and reads a file, over HTTP and, from the same installation, over stdio. Slow: pip
+installs.
 """
 
 from __future__ import annotations
@@ -52,10 +53,12 @@ anyio.run(main, json.loads(sys.argv[1]), sys.argv[2])
 """
 
 
-def serve_block() -> str:
-    """Return the command that a reader copies."""
-    blocks = README.read_text("utf-8").split("```sh\n")[1:]
-    return next(text for text in (block.partition("```")[0] for block in blocks) if "serve --http" in text)
+def copied_lines() -> str:
+    """Return the lines that a reader copies: the first block, which installs, and the one that serves files."""
+    install, *others = (block.partition("```")[0] for block in README.read_text("utf-8").split("```sh\n")[1:])
+    [serve] = [block for block in others if "serve --http --plugin fs" in block]
+    assert "pip install" in install
+    return f"set -e\n{install}{serve}"
 
 
 def copy_of_the_tree(target: Path) -> Path:
@@ -118,7 +121,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    command = ["bash", "-c", serve_block()]
+    command = ["bash", "-c", copied_lines()]
     # Not in the tree, whose files the server offers.
     logs = tmp_path_factory.mktemp("logs")
     # The command is unchanged, but its default port may be in use on this machine.

@@ -155,7 +155,7 @@ def test_file_of_opencode_is_read(
     assert file.read("web") == Endpoint(url="https://mcp.example/mcp", headers={"A": "1"})
     assert not caplog.records
     file.read("login")
-    assert "mcp.login.oauth: is passed over" in caplog.text
+    assert "mcp.login.oauth: ignored" in caplog.text
     assert "off" not in file.names
     for name, message in (
         ("file", r"command\[1\]: \{file:…\}: expected \{env:NAME\}"),
@@ -222,7 +222,7 @@ def test_folder_variables_are_substituted(tmp_path: Path) -> None:
         ("${env:NONE}", "${env:NONE}: expected NONE in the environment, got nothing"),
         ("${command:pick}", "${command:…}: expected a variable of the kind env: or input:, got another kind"),
         ("${A:-${B}}", "${A:-…}: expected a default without a variable, got one with a variable"),
-        ("${input:none}", "${input:none}: expected an input of that id in the file, got none"),
+        ("${input:none}", "${input:none}: expected an input with that id in the file, got none"),
         ("${BIG}" * 10, "expected at most 131072 characters, with its variables, got more"),
     ],
 )
@@ -236,7 +236,7 @@ def test_variable_without_a_value_is_refused(
 
 
 def test_input_reference_in_a_single_entry_is_refused() -> None:
-    with pytest.raises(ConfigError, match="expected a file that says what to ask"):
+    with pytest.raises(ConfigError, match="expected a file that declares the input"):
         read_entry({"command": "a", "args": ["${input:x}"]})
 
 
@@ -300,7 +300,7 @@ def test_variants_of_single_hosts_are_accepted(
         args=("a",), env={"ON": "true", "OFF": "false", "KEY": "${A}", "PRICE": "$5", "UNKNOWN": "$NONE"}
     )
     assert read["fastmcp"] == Endpoint(url="https://example.com/sse", transport="sse")
-    assert "mcpServers.fastmcp.auth: is passed over: write the header in headers instead" in caplog.text
+    assert "mcpServers.fastmcp.auth: ignored; write the header into headers instead" in caplog.text
 
 
 def test_env_file_is_read(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, message: str)
         ({"command": "a", "env": [SECRET]}, "mcpServers.s.env: expected an object of texts, got a list"),
         ({"command": "a", "env": {"K": [SECRET]}}, "mcpServers.s.env.K: expected a text, got a list"),
         ({"command": "a", "env": {"K=V": SECRET}}, "mcpServers.s.env.K=V: expected the name of a variable"),
-        ({"command": "a", "arg": [SECRET]}, "mcpServers.s.arg: expected a key that is known; did you mean args?"),
+        ({"command": "a", "arg": [SECRET]}, "mcpServers.s.arg: expected a known key; did you mean `args`?"),
         ({"command": "a", "sandboxEnabled": True}, "mcpServers.s.sandboxEnabled: expected no sandbox"),
         ({"command": "a", "disabled": "yes"}, "mcpServers.s.disabled: expected false"),
         ({"type": "http", "command": "a"}, "mcpServers.s.type: expected url beside the type http, got command"),
@@ -389,7 +389,7 @@ def test_invalid_entry_is_refused(tmp_path: Path, entry: Any, message: str) -> N
         ('{"servers": []}', "/mcp.json:1: servers: expected an object, got a list"),
         ('{\n"servers": {\n"a": {,}\n}}', "/mcp.json:3: expected a name in quotation marks or '}', got ','"),
         ('{"servers": {}, "inputs": {}}', "inputs: expected a list, got an object"),
-        ('{"servers": {}, "inputs": [{"id": "a"}, {"id": "a"}]}', "inputs[1].id: expected another id"),
+        ('{"servers": {}, "inputs": [{"id": "a"}, {"id": "a"}]}', "inputs[1].id: expected a new id"),
         ('{"servers": {}, "inputs": [{"type": "promptString"}]}', "inputs[0].id: expected a text that is not empty"),
     ],
 )
@@ -496,9 +496,9 @@ def test_comments_and_trailing_commas_are_skipped() -> None:
         ("[1,,]", "expected a value, got ','", 1),
         ("{a: 1}", "expected JSON, got a name without quotation marks", 1),
         ("{'a': 1}", "expected JSON, got a single quotation mark", 1),
-        ('["a\nb"]', "expected JSON, got a text without an end on its line", 1),
-        ('\n["\\x"]', "expected a text as JSON has it, got another", 2),
-        ("[1] // a\n/* b", "expected JSON, got '/', which begins no comment that ends", 2),
+        ('["a\nb"]', "expected JSON, got a text that does not end on its line", 1),
+        ('\n["\\x"]', "expected a text, got invalid JSON", 2),
+        ("[1] // a\n/* b", "expected JSON, got '/', or a comment that does not end", 2),
         ("{} {}", "expected the end of the file, got '{'", 1),
         ("[01]", "expected JSON, got something else", 1),
         ("[1.]", "expected JSON, got something else", 1),

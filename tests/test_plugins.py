@@ -91,19 +91,19 @@ FAULTS = {
     ),
     "misspelt": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setupp(server): ...",
-        "got 'setupp'; did you mean setup?",
+        "got 'setupp'; did you mean `setup`?",
     ),
     "arguments": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setup(sever): ...",
-        "hook 'setup': expected parameters among server, config, got `sever`",
+        "hook `setup`: expected parameters among server, config, got `sever`",
     ),
     "async_hook": (
         "from mcptrio import hookimpl\n@hookimpl\nasync def setup(server): ...",
-        "hook 'setup': expected a plain function, got an async one",
+        "hook `setup`: expected a plain function, got an async one",
     ),
     "wrapper": (
         "from mcptrio import hookimpl\n@hookimpl(wrapper=True)\ndef setup(server): return (yield)",
-        "hook 'setup': expected @hookimpl without wrapper",
+        "hook `setup`: expected @hookimpl without wrapper",
     ),
 }
 """A plugin's source, and what its failure says."""
@@ -154,7 +154,7 @@ def test_unselected_plugin_is_not_imported(site: Path, load: Load) -> None:
 def test_selected_plugin_that_is_not_installed_is_an_error(site: Path, how: str) -> None:
     install(site, "any", modules={"plug_any": ""}, notes="plug_any")
 
-    with pytest.raises(ConfigError, match=r"^no plugin 'nots' is installed; did you mean notes\?$"):
+    with pytest.raises(ConfigError, match=r"^no plugin `nots` is installed; did you mean `notes`\?$"):
         PluginManager().load_installed(**{how: ["nots"]})
 
 
@@ -170,7 +170,7 @@ async def test_duplicate_tool_belongs_to_the_first_plugin(site: Path, load: Load
 
     assert await tools_of(server) == ["first_add"]
     assert manager.plugins["second"].failure == (
-        "setup failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
+        "setup failed: tool `first_add` of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
     )
     with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
         Server(plugins=load("first", "second", strict=True))

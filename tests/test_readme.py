@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import os
 import re
 import shlex
@@ -22,6 +21,9 @@ from types import ModuleType
 import click
 import pytest
 from attrs import frozen
+
+from tests.commands.processes import at_terminal
+from tests.processes import serving
 
 __all__: list[str] = []
 
@@ -171,34 +173,40 @@ def test_commands_on_modules_of_the_page_run_unchanged(tmp_path: Path) -> None:
     for name, text in modules.items():
         (tmp_path / name).write_text(text)
     scripts = Path(sys.executable).parent
-    hello = b"".join(
-        line + b"\n"
-        for line in (
-            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-            b'"clientInfo":{"name":"readme","version":"1"}}}',
-            b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
-            b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}',
-        )
-    )
 
-    assert lines
+    assert len(lines) == 3
+    env = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     for line in lines:
-        done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
-            input=hello,
-            capture_output=True,
-            timeout=180,
-            check=True,
-        )
-        if " call " in line:
-            assert done.stdout.decode() == line.partition("# prints ")[2] + "\n"
-            continue
-        answers = [json.loads(answer) for answer in done.stdout.splitlines()]
+        command, _, comment = line.partition("#")
+        if "asks" in comment:
+            with at_terminal(*shlex.split(command)[1:], cwd=tmp_path) as terminal:
+                terminal.until("Answer: ")
+                terminal.type("Ada\r")
+                terminal.until("Hello, Ada!")
+                assert terminal.end() == 0
+        elif " serve " in line:
+            env |= {"MCPTRIO_HTTP_PORT": "0"}
+            with serving(cwd=tmp_path, command=["bash", "-c", f"exec {line}"], env=env) as served:
+                url = served.until(r"(?m)^serving (http://\S+)$")[1]
+                called = f"mcptrio call {url} add a=2 b=3"
+                done = subprocess.run(
+                    ["bash", "-c", called], env={**os.environ, **env}, capture_output=True, timeout=60
+                )
+                assert done.stdout == b"5\n"
+        else:
+            done = subprocess.run(
+                ["bash", "-c", line], cwd=tmp_path, env={**os.environ, **env}, capture_output=True, timeout=180
+            )
+            assert done.stdout.decode() == comment.removeprefix(" prints ") + "\n"
 
-        assert [answer["id"] for answer in answers] == [1, 2]
-        assert {tool["name"] for tool in answers[1]["result"]["tools"]} == {"add", "greet"}
+
+def test_readme_installs_before_its_first_command() -> None:
+    """A reader who copies from top to bottom succeeds at each step."""
+    first, *others = [block for block in blocks("sh", "python") if block.where.startswith("README.md")]
+
+    assert "pip install" in first.text
+    assert [block.language for block in others][:2] == ["python", "sh"]
+    assert not any("install" in line for line in shell_lines(others[1]))
 
 
 def test_broken_pages_are_found() -> None:

@@ -19,8 +19,8 @@ from attrs import define, field
 
 from mcptrio import Server, connect
 from mcptrio.abc import Engine
-from mcptrio.serve.opened import serve_transport
 from mcptrio.serve.stream import serve_stream
+from mcptrio.serve.transport import serve_transport
 from mcptrio.serving import (
     ServerLimits,
     StreamOptions,

@@ -12,7 +12,7 @@ from mcptrio import Server, connect, hookimpl, tool
 from mcptrio.abc import Engine
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import BUILT_IN
-from mcptrio.serve.opened import serve_transport
+from mcptrio.serve.transport import serve_transport
 from mcptrio.serving import (
     ServerSettings,
     adapt_channel,
@@ -99,8 +99,8 @@ async def test_transport_of_a_plugin_is_served() -> None:
         (Registers(("", nowhere)), "expected a name for a transport"),
         (Registers((17, nowhere)), "expected a name for a transport, other than stdio, http, stream, got 17"),
         *((Registers((name, nowhere)), "expected a name for a transport, other than") for name in BUILT_IN),
-        (Registers(("kite", "no function")), "transport 'kite': expected an async function, got str"),
-        (Registers(("pigeon", nowhere)), "transport 'pigeon' of Registers is already offered by Pigeons"),
+        (Registers(("kite", "no function")), "transport `kite`: expected an async function, got str"),
+        (Registers(("pigeon", nowhere)), "transport `pigeon` of Registers is already offered by Pigeons"),
         (Registers(raises=True), "no kites today"),
     ],
     ids=["empty", "number", *BUILT_IN, "text", "taken", "raises"],

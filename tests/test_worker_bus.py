@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
 from mcptrio.http.engine.server import run_engine
-from mcptrio.serve.worker import VARIABLE, WorkerStart, adopt
+from mcptrio.serve.worker import VARIABLE, WorkerStart, current_worker
 from mcptrio.serve.worker_balance import PAUSE_SECONDS, ConnectionCounter, ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay, WorkerBus
 from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
@@ -46,14 +46,14 @@ async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
                 elif kind is FrameKind.UNFOLLOW:
                     relay.unfollow(link, body)
                 elif kind is FrameKind.LOST:
-                    relay.lost(link)
+                    relay.report_lost(link)
                 else:
-                    relay.pass_on(link, body)
+                    relay.forward(link, body)
 
     async def worker(link: WorkerLink, bus: WorkerBus) -> None:
         while True:
             for kind, body in await link.receive():
-                bus.arrived(body) if kind is FrameKind.MESSAGE else bus.lost()
+                bus.deliver(body) if kind is FrameKind.MESSAGE else bus.report_lost()
 
     with links() as first, links() as second:
         async with trio.open_nursery() as nursery:
@@ -120,7 +120,7 @@ async def test_parent_that_does_not_read_does_not_delay_workers() -> None:
     with links() as (worker, parent):
         for number in range(5000):
             worker.publish(b"a", b"%05d" % number + b"x" * 1000)
-        worker.order(FrameKind.READY, b"")
+        worker.queue(FrameKind.READY, b"")
         assert worker.lost > 3000
 
         kinds, bodies = [], []
@@ -145,7 +145,7 @@ async def test_topic_left_before_it_was_sent_is_not_sent() -> None:
             bus.follow("b", lambda _: None)()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(worker.send)
-            worker.order(FrameKind.READY)
+            worker.queue(FrameKind.READY)
             frames = []
             while not any(kind is FrameKind.READY for kind, _ in frames):
                 frames += await parent.receive()
@@ -177,7 +177,7 @@ async def test_message_over_the_size_limit_is_delivered_locally_only() -> None:
 
 
 def test_worker_arguments_round_trip() -> None:
-    given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
+    given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "counters": 7, "index": 1, "folder": None}
     start_parameters = WorkerStart(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
 
     assert WorkerStart.decode(start_parameters.encode()) == start_parameters
@@ -187,7 +187,7 @@ def test_worker_arguments_round_trip() -> None:
 def test_process_not_started_as_a_worker_has_no_link() -> None:
     environment = {"HOME": "/"}
 
-    assert adopt(environment) is None
+    assert current_worker(environment) is None
     assert environment == {"HOME": "/"}
 
 
@@ -195,7 +195,7 @@ def test_process_not_started_as_a_worker_has_no_link() -> None:
 def test_invalid_worker_link_is_refused(message: str) -> None:
     environment = {VARIABLE: message}
     with pytest.raises(ConfigError, match="expected the link to a parent"):
-        adopt(environment)
+        current_worker(environment)
 
     assert environment == {}
 

@@ -38,7 +38,6 @@ FILES = Probes(
         "36,000 bytes.",
         "The arguments `head` and `tail` are `start_line` and `end_line` in ours, `excludePatterns` is `exclude`, and "
         "the deprecated `read_file` is missing.",
-        "Both understand the glob `{a,b}.txt`; extended globs such as `+(a|b)` are not a part of ours.",
         "Neither deletes files or copies them.",
     ),
     [],

@@ -25,8 +25,8 @@ THOUGHTS = Probes(
     command,
     {},
     (
-        "A caller's sequences take at most 2 MiB in ours (`max_bytes`), and one has at most 500 thoughts "
-        "(`max_thoughts`); the reference has no bounds.",
+        "Ours keeps the last 500 thoughts of a sequence (`max_thoughts`), and 2 MiB of a caller (`max_bytes`); the "
+        "reference has no bounds.",
         "The reference prints each thought in a frame on standard error; ours prints none and offers the transcript as "
         "a resource.",
     ),
@@ -95,12 +95,13 @@ async def revision(trial: Trial) -> str:
 @THOUGHTS("1,000 thoughts of 10 kB in one sequence")
 async def many(trial: Trial) -> str:
     taken = 0
-    last = Answer("")
+    kept = ""
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         for number in range(1, 1_001):
-            last = await _think(talk, number, thought="x" * 10_000)
-            taken += not last.is_error
-    return counted(taken, 1_000, "accepted") + (": the sequence is full" if "is full" in last.text else "")
+            taken += not (await _think(talk, number, thought="x" * 10_000)).is_error
+        if trial.is_ours:
+            kept = f", the last {(await talk.call('get_sequence')).data['total']} can be read"
+    return counted(taken, 1_000, "accepted") + kept
 
 
 @THOUGHTS("Reading earlier thoughts")

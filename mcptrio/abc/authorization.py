@@ -65,7 +65,8 @@ class RequestHead:
         headers: All values of each header in the order received; names are in lower case.
         query: The query as received. It serves only to refuse requests that carry a token in it.
         address: The address of the client; ``None`` on sockets without addresses.
-        is_beside: True if the path is not the MCP endpoint: a WebSocket, or HTTP with SSE.
+        is_outside_endpoint: True if the path is not the MCP endpoint, for example a WebSocket, HTTP with SSE or
+            ``/metrics``.
         certificate: The client certificate in DER, if TLS requested one and verified it.
     """
 
@@ -76,7 +77,7 @@ class RequestHead:
     # A query may contain a token by mistake.
     query: str = field(default="", repr=False)
     address: str | None = None
-    is_beside: bool = False
+    is_outside_endpoint: bool = False
     certificate: bytes | None = field(default=None, repr=False)
 
 
@@ -117,8 +118,10 @@ class Guard(Protocol):
         """
         ...
 
-    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
-        """Return the error for a principal that lacks scopes: status 403, and the scopes to request next.
+    def insufficient_scope(
+        self, request: RequestHead, principal: Principal, scopes: frozenset[str]
+    ) -> AuthorizationError:
+        """Return the error for a principal that lacks scopes, with status 403 and the scopes to request next.
 
         Args:
             scopes: All scopes that the operation requires.
@@ -142,13 +145,14 @@ class OwnIssuer:
 
 
 class TokenVerifier(Protocol):
-    """Finds the principal of an access token. The caller checks the scheme and the proof of possession."""
+    """Verifies access tokens. The caller checks the scheme and the proof of possession."""
 
     def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token belongs to this verifier, judged by its text alone.
 
-        ``True``: it does, and no other verifier sees it. ``False``: it does not. ``None``: the text does not show it.
-        If no verifier returned ``True``, each one that returned ``None`` verifies the token.
+        ``True``: the token belongs to this verifier, and no other verifier receives it. ``False``: it belongs to
+        another. ``None``: the text does not tell. If no verifier returns ``True``, those that returned ``None`` verify
+        the token in turn.
 
         Args:
             issuer: The issuer that the token names, unverified; ``None`` if it is not a JWT or names no issuer.
@@ -164,8 +168,7 @@ class TokenVerifier(Protocol):
             ``None`` if the token is invalid: unknown, expired, or for another audience or from another issuer.
 
         Raises:
-            AuthorizationError: The token is genuine but invalid, and its sender may read the reason, for example that
-                it has expired.
+            AuthorizationError: The token is genuine but invalid, for example expired. The sender may read the reason.
             Overloaded: The token cannot be verified now.
         """
         ...

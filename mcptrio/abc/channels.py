@@ -20,9 +20,9 @@ __all__ = [
 class MessageChannel(Protocol):
     """Messages to and from one peer over one pipe: stdio, a socket, memory."""
 
-    # In errors and in the tree of tasks, where a path or an address helps an operator most.
     name: str
-    """For logs and the tree: ``stdio``, ``memory``, ``tcp``."""
+    """The name of the transport for logs, errors and the status: ``stdio``, ``memory``, ``tcp``. It may include a path
+    or an address."""
 
     async def receive(self) -> Sequence[Incoming]:
         """Return everything that has arrived, waiting for at least one item.
@@ -86,6 +86,6 @@ class MessageSink(Protocol):
         """Close the connection; the client reconnects after ``retry_ms`` milliseconds for the remaining messages.
 
         Returns:
-            False if this sink cannot do it: only streams that a client can resume can.
+            True if the connection is closed. False for a sink whose stream the client cannot resume.
         """
         ...

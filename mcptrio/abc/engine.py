@@ -46,9 +46,9 @@ class StateSealer(Protocol):
 class PeerSession(Protocol):
     """The part of a handshake session that lives in this process."""
 
-    # Set before each message: the token of a session is renewed while the session lasts.
+    # The transport sets it before each message, because the client renews its token during the session.
     principal: Principal | None
-    """The principal of the next received message: the principal of the session, with the token of that message."""
+    """The principal of the session, with the scopes and claims of the token that came with the next message."""
 
     @property
     def id(self) -> str: ...
@@ -69,13 +69,13 @@ class PeerSession(Protocol):
         closed after the last one.
 
         Returns:
-            False for an answer or a cancellation of a request that is not in flight here; another replica may wait for
-            it.
+            False if the content answers or cancels a request that is not in flight in this process. Another replica may
+            be waiting for it.
         """
         ...
 
     def attach(self, outlet: MessageSink) -> None:
-        """Send messages that belong to no request to this sink from now on (the GET stream)."""
+        """Send messages that belong to no request to this sink, the GET stream, from now on."""
         ...
 
     def detach(self, outlet: MessageSink) -> None:
@@ -83,7 +83,7 @@ class PeerSession(Protocol):
         ...
 
     def report_everything_changed(self) -> None:
-        """Tell the client that all it is subscribed to may have changed, because it may have missed notifications."""
+        """Notify the client that every list and subscribed resource may have changed: it may have missed some."""
         ...
 
     @property
@@ -152,7 +152,11 @@ class Engine(Protocol):
         ...
 
     async def run_guarded(self, task: Callable[[], Awaitable[object]], what: str) -> None:
-        """Run a task of the transport. Its exception (e.g. of a failing store) is logged and ends nothing else."""
+        """Run a task of the transport, and log its exception, for example that of a failing store.
+
+        Args:
+            what: The task, for the log.
+        """
         ...
 
     def param_headers(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:

@@ -39,8 +39,8 @@ class Link(Protocol):
     ) -> Response | ErrorResponse:
         """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
-        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. The server notices either only if
-        :meth:`cancels_by_leaving` is true.
+        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. The server cancels the request then
+        only if :meth:`cancels_by_leaving` returns True.
 
         Args:
             param_headers: Names in lower case without ``mcp-param-``, each with the path of its argument.
@@ -74,22 +74,22 @@ class Link(Protocol):
         ...
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """Return whether leaving :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
+        """Return True if cancelling :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
         ...
 
     def sends_param_headers(self, revision: Revision) -> bool:
-        """Return whether arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
+        """Return True if arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
         ...
 
-    def settled(self, revision: Revision) -> None:
-        """Start to receive unsolicited messages: a handshake, the first or a later one, is complete."""
+    def start_listening(self, revision: Revision) -> None:
+        """Start to receive unsolicited messages. The client calls it after each handshake."""
         ...
 
-    def outgrown(self, revision: Revision) -> bool:
-        """Make :meth:`wait_closed` raise SessionLost: the server no longer supports the negotiated revision.
+    def drop_revision(self, revision: Revision) -> bool:
+        """Make :meth:`wait_closed` raise SessionLost, because the server no longer supports the negotiated revision.
 
         Returns:
-            False if the link ends when the server is replaced, so that it cannot carry another handshake.
+            False if the link cannot carry another handshake, because it ends when the server is replaced.
         """
         ...
 

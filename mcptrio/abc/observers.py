@@ -1,7 +1,7 @@
-"""Events of a server, as values: requests, tasks and sessions that have ended, and requests that were refused.
+"""Events of a server as values: the end of requests, tasks and sessions, and refused requests.
 
-``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. The status of the server shows
-the requests and sessions that have not ended (:mod:`mcptrio.abc.status`).
+``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. The status of the server shows requests and
+sessions that have not ended (:mod:`mcptrio.abc.status`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from attrs import frozen
 __all__ = ["Observer", "Outcome", "RefusalReason", "RequestEnded", "SessionEnded", "TaskEnded"]
 
 Outcome: TypeAlias = Literal["result", "question", "tool_error", "error", "timeout", "cancelled"]
-"""``question``: the client was asked in the response (2026-07-28), and sends the request again with its answer;
+"""``question``: the response asked the client, which sends the request again with its answer (2026-07-28);
 ``tool_error``: a result with ``isError``; ``timeout``: the error of a request whose deadline has passed; ``cancelled``:
-no response was sent, because the client or the session has left."""
+no response was sent, because the client cancelled the request or disconnected, or the session ended."""
 
 RefusalReason: TypeAlias = Literal["stopping", "requests", "session", "memory"]
-"""``requests``: too many in the server; ``session``: too many in the session; ``memory``: too much for all params."""
+"""``stopping``: the server is stopping; ``requests``: too many requests in the server; ``session``: too many in the
+session; ``memory``: the params of all requests together are too large."""
 
 
 @frozen(kw_only=True, slots=True)
@@ -26,17 +27,17 @@ class RequestEnded:
     """A request that has ended.
 
     Args:
-        session: Number of the session in this process.
+        session: The number of the session in this process.
         channel: The session's transport, such as ``stdio`` or ``http``.
-        label: The tool, prompt, resource or template that has run; the method, if nothing has.
-        plugin: The plugin that has handled the request; ``None`` for the server itself.
+        label: The tool, prompt, resource or template that ran; the method if none of these ran.
+        plugin: The plugin that handled the request; ``None`` for the server itself.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
-        seconds: The time from the request's arrival to its end, in seconds.
-        waited: The seconds of these in which its handler waited for answers of the client.
+        seconds: The time from the request's arrival to its end.
+        waited: The part of ``seconds`` in which the handler waited for answers of the client.
         code: The code of the error, for ``error`` and ``timeout``.
         message: The message of the error, or the reason of a cancellation.
-        trace: The id of its trace in hexadecimal; ``None`` if it is not traced.
+        trace: The id of the request's trace in hexadecimal; ``None`` if it is not traced.
     """
 
     session: int
@@ -58,13 +59,13 @@ class RequestEnded:
 
 @frozen(kw_only=True, slots=True)
 class TaskEnded:
-    """A call that has gone on after its request was answered with a task, and has ended in this process.
+    """A task that has ended in this process: a call that continued after its request was answered.
 
     The arguments are those of :class:`RequestEnded`, with these differences.
 
     Args:
         id: The beginning of the task's id, as in the log. The whole id would grant access to the task.
-        seconds: For which this process has run it.
+        seconds: The time for which this process ran the task.
         outcome: ``question`` does not occur.
     """
 
@@ -86,9 +87,9 @@ class SessionEnded:
     Args:
         number: The number of the session in this process.
         channel: The session's transport, such as ``stdio`` or ``http``.
-        revision: ``None`` if the client never said it.
-        seconds: The time for which the session was open in this process, in seconds.
-        reason: ``None`` if the client has closed it in order.
+        revision: The protocol revision; ``None`` if the client named none.
+        seconds: The time for which the session was open in this process.
+        reason: The reason of the end; ``None`` if the client closed the session.
     """
 
     number: int
@@ -103,8 +104,8 @@ class SessionEnded:
 class Observer(Protocol):
     """Receives the events of a server.
 
-    The methods are called in the task in which it happens, and so must not block. If one raises, the error is logged,
-    and the observer is removed.
+    The server calls the methods in the task in which the event occurs, so they must not block. If a method raises, the
+    error is logged and the observer is removed.
     """
 
     def request_ended(self, request: RequestEnded, /) -> None: ...

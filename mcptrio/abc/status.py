@@ -1,7 +1,7 @@
-"""The status of a running server, as values: its plugins, sessions and requests.
+"""The status of a running server as values: its plugins, sessions and requests.
 
-``Server.status`` returns them. ``attrs.asdict`` turns each into plain values for JSON. All ages and deadlines are in
-seconds.
+``Server.status`` returns a :class:`ServerStatus`. ``attrs.asdict`` turns it into plain values for JSON. All ages and
+deadlines are in seconds.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
 """``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``failure``)
 and its entries are withdrawn; ``disabled``: installed but not imported."""
 WaitsFor: TypeAlias = Literal["tool", "plugin", "thread", "store"]
-"""``tool``, ``plugin``: the tool or its plugin runs as many calls as its ``concurrency`` allows; ``thread``: its plugin
-or the client has as many threads as it may have; ``store``: the answer of a store outside the process."""
+"""``tool``, ``plugin``: the tool or its plugin runs as many calls as its ``concurrency`` allows; ``thread``: the plugin
+or the client uses as many threads as it may; ``store``: a store outside the process has not answered."""
 
 
 @frozen(kw_only=True)
@@ -40,17 +40,17 @@ class RequestStatus:
     """A request that is in flight.
 
     Args:
-        label: The tool, prompt or resource that is asked for.
+        label: The requested tool, prompt or resource.
         plugin: The name of the plugin that handles the request; ``None`` for the server itself.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
-        age: Seconds since its start.
-        deadline: Seconds until its deadline; ``None`` without one.
-        progress, total: The last report.
-        waiting_for_input: Whether its handler waits for an answer of the client.
-        waits_for: What its call waits for; ``None`` if it runs.
-        in_thread: Whether its function is sync, and so runs in a thread.
-        cancelled: The reason, once it is cancelled.
+        age: Seconds since the start of the request.
+        deadline: Seconds until the deadline of the request; ``None`` without one.
+        progress, total: The values of the last progress report.
+        waiting_for_input: True while the handler waits for an answer of the client.
+        waits_for: The resource for which the call waits; ``None`` while the call runs.
+        in_thread: True if the function is sync, and so runs in a thread.
+        cancelled: The reason of the cancellation; ``None`` if the request is not cancelled.
     """
 
     id: str | int
@@ -72,7 +72,7 @@ class RequestStatus:
 
 @frozen(kw_only=True)
 class QuestionStatus:
-    """A request of the server that the client has not answered yet."""
+    """A request from the server to the client that the client has not answered yet."""
 
     id: str | int
     method: str
@@ -90,7 +90,7 @@ class SessionStatus:
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
         capabilities: The capabilities that the client has declared, and the identifiers of extensions.
-        streams: Open streams for messages that belong to no request.
+        streams: The number of open streams for messages that belong to no request.
         requests: The requests in flight.
         questions: The questions that the client has not answered yet.
     """
@@ -112,7 +112,7 @@ class ParkedStatus:
     """A handler that waits for a client's answer between two requests.
 
     Args:
-        label: The tool, prompt or resource that was asked for.
+        label: The requested tool, prompt or resource.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
     """
@@ -141,11 +141,11 @@ class PluginStatus:
     """A plugin.
 
     Args:
-        isolated: Whether the plugin runs in its own process.
-        failure: The reason of a quarantine; ``None`` without one.
-        import_seconds: The duration of its import; ``None`` if it was not imported.
-        withheld: The tools that are not offered, each with the reason.
-        offers: The names of its entries by kind: ``tools``, ``resources``, …
+        isolated: True if the plugin runs in its own process.
+        failure: The reason of the quarantine; ``None`` if the plugin is not in quarantine.
+        import_seconds: The duration of the plugin's import; ``None`` if the plugin was not imported.
+        withheld: The tools that the server does not offer, each with the reason.
+        offers: The names of the plugin's entries by kind: ``tools``, ``resources``, …
     """
 
     name: str
@@ -165,12 +165,12 @@ class ReplicaStatus:
     """A process that uses shared stores.
 
     Args:
-        id: The id of the process, as it is logged.
-        host: The name of its machine; empty if it is not known. ``/readyz`` leaves it out.
-        process: The process id on its machine; 0 if it is not known. ``/readyz`` leaves it out.
-        age: Seconds since it has opened the stores; ``None`` if that is not known.
-        heartbeat: Seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
-            in SQLite, where the system knows which processes run.
+        id: The id of the process, as in the log.
+        host: The name of the process's machine; empty if unknown. ``/readyz`` leaves it out.
+        process: The process id on that machine; 0 if unknown. ``/readyz`` leaves it out.
+        age: Seconds since the process opened the stores; ``None`` if unknown.
+        heartbeat: Seconds since the process last renewed its lease. Correct only if all replicas have the same
+            ``stores.lease``. ``None`` in SQLite, where the operating system knows which processes run.
     """
 
     id: str
@@ -186,10 +186,10 @@ class StoreStatus:
 
     Args:
         kind: ``memory``, ``sqlite``, or the name of the engine.
-        is_reachable: Whether the last command worked.
-        failing_since: Seconds since its first failed command; ``None`` while it works.
+        is_reachable: True if the last command succeeded.
+        failing_since: Seconds since the first of the commands that fail now; ``None`` if the last one succeeded.
         waiting: The number of commands in the queue.
-        replicas: The number of processes that use the stores, this one included.
+        replicas: The number of processes that use the stores, including this one.
         live: The processes that use the stores, at most 100, the oldest first.
     """
 
@@ -206,13 +206,13 @@ class ServerStatus:
     """The status of a server.
 
     Args:
-        ready: Whether the server is open, is not stopping, and no plugin is in quarantine.
-        draining: Whether it is stopping.
-        in_flight: The number of requests.
-        working: The number of calls of plugins' functions whose code has not ended, even if their request has.
+        ready: True if the server is open, is not stopping, and no plugin is in quarantine.
+        draining: True while the server is stopping.
+        in_flight: The number of requests in flight.
+        working: The number of plugin functions that are still running, including those whose request has ended.
         parked: Handlers that wait for a client's answer between two requests.
         tasks: Calls that continue after their request was answered with a task.
-        stores: The state of the stores; ``None`` if there are none outside the process.
+        stores: The state of the stores; ``None`` if no store is outside the process.
     """
 
     name: str
@@ -234,8 +234,8 @@ class Readiness:
     """The answer of ``/readyz``.
 
     Args:
-        plugins: The states by the names of the plugins.
-        stores: The state of the stores; ``None`` if there are none outside the process.
+        plugins: The state of each plugin by name.
+        stores: The state of the stores; ``None`` if no store is outside the process.
     """
 
     ready: bool

@@ -1,7 +1,7 @@
-"""Stores for state that outlives a request and possibly the process, and the bus between replicas.
+"""Interfaces of the stores, for state that outlives a request or the process, and of the bus between replicas.
 
-A *replica* is one process that serves. Replicas with the same stores serve the same sessions. The stores are the truth;
-the bus only tells another replica to look into them, so a lost message costs a delay.
+A *replica* is one process that serves. Replicas with the same stores serve the same sessions. The stores are
+authoritative; the bus only tells other replicas to read them, so a lost message only delays.
 """
 
 from __future__ import annotations
@@ -52,32 +52,34 @@ class SessionRecord:
     principal: Principal | None = None
     client_info: Mapping[str, Any] = field(factory=dict)
     """The wire form of Implementation."""
-    # Kept, because another replica must know what it may ask this client.
+    # Another replica must know which requests it may send to this client.
     client_capabilities: Mapping[str, Any] = field(factory=dict)
     """The wire form of ClientCapabilities."""
     initialized: bool = False
-    """Whether ``notifications/initialized`` has arrived."""
+    """True once ``notifications/initialized`` has arrived."""
     log_level: str | None = None
     subscriptions: frozenset[str] = frozenset()
     """URIs of ``resources/subscribe``."""
     get_stream: str = ""
-    """The id of the GET stream that receives messages outside requests, on whatever replica it is; empty if none."""
+    """The id of the GET stream that receives messages outside requests, on any replica; empty if there is none."""
     generation: int = 0
-    """How often the record has been stored; 0 for a new one."""
+    """How many times the record has been stored; 0 for a new one."""
 
 
 class SessionStore(Protocol):
-    """Handshake sessions between requests. A session expires when it is idle; ``load`` counts as use.
+    """The records of handshake sessions. A session expires when it is idle; ``load`` counts as use.
 
-    A store outside this process can fail. Then each method raises StoreFailed, and the next call tries again.
+    While a store outside this process is unreachable, each method raises StoreFailed; every call tries again.
     """
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
-        """Store a record if the stored one still has its generation: compare and set.
+        """Store a record if the stored one still has the same generation (compare and set).
+
+        A new record (generation 0) replaces no stored one.
 
         Returns:
-            The record with its new generation. ``None`` if the stored record has another one or has been deleted:
-            load it and apply the change again. A new record (generation 0) replaces nothing.
+            The record with its new generation. ``None`` if the stored record has another generation or was deleted: the
+            caller loads it and applies the change again.
 
         Raises:
             Overloaded: The session is new, and the store is full of unexpired ones.
@@ -89,14 +91,15 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, id: str) -> bool:
-        """Delete a session. Returns whether it existed."""
+        """Delete a session. Return True if it existed."""
         ...
 
     async def expire(self) -> list[str]:
-        """Drop sessions idle for too long, possibly not all of them at once.
+        """Delete expired sessions, possibly not all of them at once.
 
         Returns:
-            Their ids, and those that :meth:`save` has dropped to make room. Their events may still be stored.
+            The ids of these sessions, and of those that :meth:`save` deleted to make room. Their events may still be
+            stored.
         """
         ...
 
@@ -106,7 +109,7 @@ class StoredEvent:
     """An event of a stream."""
 
     id: str
-    """Unique in the session, visible ASCII; names its stream."""
+    """Unique in the session, in visible ASCII; contains the name of the stream."""
     data: bytes
     """An encoded message; empty for a priming event."""
 
@@ -128,9 +131,8 @@ class EventStore(Protocol):
         Args:
             data: The data of each event; at least one.
             last: Whether the stream is complete.
-            will: The fallback event, which becomes the last event of the stream if its writer ends before it has
-                written one (MQTT's "will message"). ``None`` keeps the previous one; the first one is an event without
-                data.
+            will: The fallback event: the last event of the stream if its writer ends without completing the stream
+                (MQTT's "will message"). ``None`` keeps the previous one; initially it is an event without data.
 
         Returns:
             The last stored event.
@@ -141,20 +143,18 @@ class EventStore(Protocol):
         ...
 
     async def settle(self, session: str, stream: str) -> None:
-        """Complete a stream that its writer gives up, with its fallback event (``will``).
+        """Complete a stream with its fallback event (``will``), because its writer abandons it.
 
-        Does nothing if the stream is complete or unknown.
-
-        A store that cannot do it now does it as soon as it can. It does the same for writers that have ended without
-        calling this.
+        Does nothing if the stream is complete or unknown. If this fails, the store completes the stream as soon as it
+        can. It also completes the streams of writers that ended without calling this.
         """
         ...
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
         """Return the stream of ``event_id``, its later events, and whether these are the last.
 
-        A long list is returned in parts; then the events are not the last, and the caller asks again.
-        ``None`` if the id is unknown, belongs to another session, or a later event was already dropped.
+        A long list is returned in parts; then the events are not the last, and the caller calls this again.
+        Returns ``None`` if the id is unknown, belongs to another session, or a later event was already dropped.
         """
         ...
 
@@ -169,15 +169,16 @@ class EventStore(Protocol):
     async def put(self, session: str, message: bytes) -> None:
         """Store a message of the client for the replica that waits for it, in the inbox of the session.
 
-        Then publish :data:`INBOX_MESSAGE`. The inbox has the bounds of a stream: the oldest messages are dropped.
+        Then publish :data:`INBOX_MESSAGE`. The inbox has the limits of a stream; above them, the oldest messages are
+        dropped.
         """
         ...
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         """Return messages of the inbox from ``position`` (0 is the first), and the position after them.
 
-        A long list is returned in parts; an empty one is the end. Positions are not used again, as long as the inbox is
-        read more often than events expire.
+        A long list is returned in parts; an empty list is the end. Positions are never reused if the inbox is read more
+        often than events expire.
         """
         ...
 
@@ -187,7 +188,7 @@ class EventStore(Protocol):
 
 
 class Bus(Protocol):
-    """Small messages between replicas. It may lose messages, so no message is the only copy of anything."""
+    """Sends small messages between replicas. It may lose messages, so no message is the only copy of its content."""
 
     def publish(self, topic: str, message: bytes) -> None:
         """Send a message to the followers of a topic, those of this process included. Does not block or raise.
@@ -204,7 +205,7 @@ class Bus(Protocol):
             receive: Must not block or raise. ``None`` says that messages may have been lost.
 
         Returns:
-            A function that ends this.
+            A function that removes the follower.
         """
         ...
 
@@ -215,16 +216,16 @@ class EffectState(Enum):
     CLAIMED = "claimed"
     """The caller runs the effect, then calls ``finish`` or ``release``."""
     RUNNING = "running"
-    """Another replica is running it."""
+    """Another replica is running the effect."""
     DONE = "done"
-    """It has run; the claim has its result."""
+    """The effect has run; the claim has its result."""
     LOST = "lost"
-    """A replica that ran it has ended without a result. Whether the effect has happened is not known."""
+    """A replica that ran the effect ended without storing a result. The effect may have happened."""
 
 
 @frozen
 class EffectClaim:
-    """The answer to a claim: a state, and the result of an effect that has run."""
+    """The result of a claim: its state, and the result of an effect that has run."""
 
     state: EffectState
     result: bytes = b""
@@ -234,13 +235,13 @@ class EffectStore(Protocol):
     """Results of side effects that happen at most once, over all replicas. A failure raises StoreFailed."""
 
     async def claim(self, call: str, key: str) -> EffectClaim:
-        """Claim an effect, or return what is known of it.
+        """Claim an effect, or return its state if it was claimed before.
 
-        A claim is held until :meth:`finish` or :meth:`release`, or until the process ends.
+        The process holds the claim until it calls :meth:`finish` or :meth:`release`, or ends.
 
         Args:
-            call: Names the call over all its deliveries.
-            key: Names the effect within the call.
+            call: Identifies the call over all its deliveries.
+            key: Identifies the effect within the call.
         """
         ...
 
@@ -248,7 +249,7 @@ class EffectStore(Protocol):
         """Store the result of a claimed effect.
 
         Args:
-            keep: Seconds for which it is kept.
+            keep: Seconds for which the result is kept.
         """
         ...
 
@@ -258,25 +259,25 @@ class EffectStore(Protocol):
 
 
 class ReplayStore(Protocol):
-    """Names that may be used once, such as those of DPoP proofs. A failure raises StoreFailed; it never means yes."""
+    """Names that may be used once, such as those of DPoP proofs. A failure raises StoreFailed."""
 
     async def use(self, name: str, seconds: float) -> bool:
-        """Return whether the name is used for the first time within ``seconds``, and remember it."""
+        """Remember a name for ``seconds``. Return False if it is remembered already."""
         ...
 
 
 class QuotaStore(Protocol):
     """Rates over all replicas, by the generic cell rate algorithm (ITU-T I.371). A failure raises StoreFailed.
 
-    The store keeps the theoretical arrival time of the next request. So one quota may be taken at several rates: a
-    request that costs three is one at a third of the rate, with a third of the burst.
+    The store keeps only the theoretical arrival time of the next request, so requests may take from one quota at
+    different rates. A request that costs three takes one at a third of the rate, with a third of the burst.
     """
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
         """Take one from a quota of ``count`` in ``seconds``, of which ``burst`` may come at once.
 
         Returns:
-            0.0 if there was one; otherwise the seconds until there is, and nothing is taken.
+            0.0 if the request may proceed. Otherwise the seconds until it may; then nothing is taken.
         """
         ...
 
@@ -286,8 +287,8 @@ class Stores:
     """The stores of one server, opened together.
 
     Args:
-        is_shared: Whether other processes may use them, so that sealing keys must be shared too.
-        status: Returns the present state; does not block.
+        is_shared: True if other processes may use the stores; they must then share sealing keys too.
+        status: Returns the state of the stores. Does not block.
     """
 
     sessions: SessionStore
@@ -306,7 +307,7 @@ class UsesStores(Protocol):
     """A guard that uses the stores of the server that it protects, such as :class:`mcptrio.auth.ResourceServer`."""
 
     def use_stores(self, stores: Stores) -> None:
-        """Take the stores of the server. Called before its first request, if the server has stores."""
+        """Use the stores of the server. Called before the first request, if the server has stores."""
         ...
 
 

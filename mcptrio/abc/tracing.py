@@ -53,15 +53,15 @@ class TracedSession(Protocol):
 
 
 class TracedRequest(Protocol):
-    """A request that is being worked on. The tracer reads it when the work begins and when it has ended."""
+    """A request in progress. The tracer reads it at its beginning and at its end."""
 
     request: RequestReceived
     reply: Response | ErrorResponse | None
     """The response, once there is one."""
     reason: str | None
-    """Why there is no response."""
+    """The reason why no response is sent."""
     error: MCPError | None
-    """The error with which this side ends it."""
+    """The error with which this side ends the request."""
 
     @property
     def session(self) -> TracedSession | None: ...
@@ -69,7 +69,7 @@ class TracedRequest(Protocol):
 
 @define(eq=False)
 class AnsweredRequest:
-    """A request of a server that a client answers. See :class:`TracedRequest`."""
+    """A request from a server to a client. See :class:`TracedRequest`."""
 
     request: RequestReceived
     reply: Response | ErrorResponse | None = None
@@ -80,12 +80,12 @@ class AnsweredRequest:
 
 @define
 class TraceOutcome:
-    """How something has ended that is traced: the code that is traced sets it.
+    """The outcome of a traced operation. The traced code sets it.
 
     Args:
         reply: The response to a request.
-        error: The error with which it has ended, if that is not raised.
-        is_tool_error: Whether a tool has reported an error.
+        error: The error of the operation, if the code does not raise it.
+        is_tool_error: True if a tool reported an error.
     """
 
     reply: Response | ErrorResponse | None = None
@@ -95,7 +95,7 @@ class TraceOutcome:
 
 @frozen(cache_hash=True)
 class Network:
-    """How messages arrive.
+    """The transport over which messages arrive.
 
     Args:
         transport: ``tcp``, ``unix`` or ``pipe``.
@@ -115,8 +115,8 @@ class Tracer(Protocol):
         """Return a context in which messages of one HTTP request or of one channel are received.
 
         Args:
-            headers: The headers of the HTTP request. Their trace context is linked, because it is not that of a
-                message.
+            headers: The headers of the HTTP request. Their trace context becomes a link of the span, because it is not
+                the context of a message.
         """
         ...
 
@@ -153,7 +153,7 @@ class Tracer(Protocol):
         ...
 
     def working(self, served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
-        """Return a context in which a task works for a request that was answered before.
+        """Return a context in which a task continues a request that was answered before.
 
         Args:
             carrier: The value that :meth:`carrier` returned in that request.
@@ -169,17 +169,17 @@ class Tracer(Protocol):
         ...
 
     def step(self, kind: StepKind, subject: str, error: BaseException | None) -> AbstractContextManager[None]:
-        """Trace something other than a message that the server does inside this context.
+        """Return a context for an operation of the server that is not a message.
 
         Args:
             subject: The plugin, or the operation of a store.
-            error: The exception that is the reason; ``None`` for none.
+            error: The exception that caused the operation, if any.
         """
         ...
 
     @property
     def has_details(self) -> bool:
-        """Whether operations of stores are traced."""
+        """True if operations of stores are traced."""
         ...
 
 

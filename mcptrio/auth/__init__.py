@@ -51,9 +51,8 @@ if TYPE_CHECKING:
     from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
     from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
 
-# Imported lazily, so a server loads no client code and a client no server code. A program that uses no
-# authorization does not load cryptography.
-# Every public name, and the module that has it.
+# Imported lazily, so that a server loads no client code, a client no server code, and a program without authorization
+# no cryptography.
 _HOMES = {
     # Protecting a server
     "CertificateNames": "mcptrio.auth.server.certificates",
@@ -102,6 +101,7 @@ _HOMES = {
     "FileTokenStore": "mcptrio.stores.tokens_file",
     "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
 }
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 

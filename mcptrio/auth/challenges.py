@@ -16,9 +16,9 @@ from attrs import field, frozen
 
 from mcptrio.auth.scopes import read_scope
 
-__all__ = ["PASS_A_TOKEN", "Challenge", "ChallengeResponse", "build_challenge", "parse_challenges"]
+__all__ = ["TOKEN_ADVICE", "Challenge", "ChallengeResponse", "build_challenge", "parse_challenges"]
 
-PASS_A_TOKEN: Final = (
+TOKEN_ADVICE: Final = (
     "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
     "or as a header of the server's entry in the configuration"
 )
@@ -38,7 +38,7 @@ _PARAMETER: Final = re.compile(
 _END: Final = re.compile(r"[ \t]*(?:,|\Z)")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 # RFC 9110 section 5.5: other bytes are opaque to the recipient, so only ASCII is certain to be understood.
-_SAYABLE: Final = re.compile(r"[\t\x20-\x7e]*")
+_HEADER_TEXT: Final = re.compile(r"[\t\x20-\x7e]*")
 
 
 @frozen(kw_only=True)
@@ -75,32 +75,32 @@ def build_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
 
 
 def _challenges(value: str) -> Iterator[Challenge]:
-    place = 0
+    position = 0
     for _ in range(_MAX_CHALLENGES):
-        found = _SCHEME.match(value, place)
+        found = _SCHEME.match(value, position)
         if found is None:
             return
-        place = found.end()
+        position = found.end()
         parameters: dict[str, str] = {}
         token68 = ""
         # RFC 9110 section 11.2: "abc" and "abc=" are token68, "abc=x" is a parameter.
-        if (single := _TOKEN68.match(value, place)) and not _PARAMETER.match(value, place):
-            token68, place = single[1], single.end()
+        if (single := _TOKEN68.match(value, position)) and not _PARAMETER.match(value, position):
+            token68, position = single[1], single.end()
         else:
             # RFC 9110 section 11.6.1: a space precedes the first parameter, commas the others. A name without "=" after
             # it is the scheme of the next challenge, so the loop ends there.
-            while (parameter := _PARAMETER.match(value, place)) is not None:
-                place = parameter.end()
+            while (parameter := _PARAMETER.match(value, position)) is not None:
+                position = parameter.end()
                 name = parameter[1].lower()
                 if name not in parameters and len(parameters) < _MAX_CHALLENGES:
                     parameters[name] = parameter[2] or _ESCAPED.sub(r"\1", parameter[3] or "")
         yield Challenge(scheme=found[1].lower(), parameters=parameters, token68=token68)
-        if not _END.match(value, place):
+        if not _END.match(value, position):
             return
 
 
 def _quote(value: str) -> str:
-    if not _SAYABLE.fullmatch(value):
+    if not _HEADER_TEXT.fullmatch(value):
         raise ValueError("expected a value of visible ASCII characters, blanks and tabs")
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -116,7 +116,7 @@ class ChallengeResponse:
 
     Args:
         error: The error code; empty if the request had no credentials.
-        words: The description for users, on one line.
+        description: The description for users, on one line.
         scopes: The scopes that would suffice.
         metadata_url: The URL of the resource metadata.
         dpop: True if the server accepts DPoP-bound tokens.
@@ -124,7 +124,7 @@ class ChallengeResponse:
     """
 
     error: str = ""
-    words: str = ""
+    description: str = ""
     scopes: tuple[str, ...] = ()
     metadata_url: str | None = None
     dpop: bool = False
@@ -147,7 +147,7 @@ class ChallengeResponse:
         return cls(
             error=_first(ours, "error") or "",
             # Foreign text for an error message: one line, at most 200 characters.
-            words=" ".join((_first(ours, "error_description") or "").split())[:200],
+            description=" ".join((_first(ours, "error_description") or "").split())[:200],
             scopes=read_scope(_first(ours, "scope")),
             metadata_url=_first(ours, "resource_metadata"),
             dpop="dpop" in schemes,

@@ -1,6 +1,6 @@
 """Checks of a signed token's claims: audience, expiry and validity times.
 
-The resource server checks access tokens with it, an authorization server checks assertions. The caller has verified the
+The resource server checks access tokens with it, authorization servers check assertions. The caller has verified the
 signature.
 
 Source: RFC 7519 section 4.1; RFC 7523 section 3; RFC 8725 section 3.9.
@@ -27,8 +27,8 @@ def check_claims(
     now: float,
     skew: float,
     expires: bool = True,
-    within: float = math.inf,
-    alone: bool = False,
+    max_lifetime: float = math.inf,
+    sole_audience: bool = False,
 ) -> None:
     """Check that a token is meant for this server and valid now.
 
@@ -38,8 +38,8 @@ def check_claims(
         now: Seconds since 1970.
         skew: Seconds by which the issuer's clock may differ.
         expires: True if the token must have an ``exp`` claim.
-        within: The longest remaining lifetime in seconds.
-        alone: True if the token may name no other audience.
+        max_lifetime: The longest remaining lifetime in seconds.
+        sole_audience: True if the token may name no other audience.
 
     Raises:
         BadToken: The token is for another audience or not valid yet, lives too long, or a claim has the wrong type.
@@ -50,8 +50,8 @@ def check_claims(
         aud = claims.get("aud")
         named = aud if isinstance(aud, list) else [aud]
         fits = any(isinstance(each, str) and each in audience for each in named)
-        if not fits or (alone and len(named) != 1):
-            only = " alone" if alone else ""
+        if not fits or (sole_audience and len(named) != 1):
+            only = " alone" if sole_audience else ""
             raise BadToken(f"aud: expected {' or '.join(sorted(audience))}{only}, got {str(aud)[:200]!r}")
     for name in ("exp", "nbf", "iat"):
         value = claims.get(name)
@@ -62,9 +62,9 @@ def check_claims(
             raise BadToken(f"{name}: expected seconds since 1970, got {type(value).__name__}")
         if name == "exp" and value + skew <= now:
             raise ExpiredToken("exp: the token has expired")
-        if name == "exp" and value - skew > now + within:
+        if name == "exp" and value - skew > now + max_lifetime:
             raise BadToken(
-                f"exp: expected it to expire within {within:g} seconds, got {value - now:g} seconds from now"
+                f"exp: expected a time within {max_lifetime:g} seconds, got {value - now:g} seconds from now"
             )
         if name != "exp" and value - skew > now:
             raise BadToken(f"{name}: the token is not valid yet; compare the clocks of the issuer and the server")

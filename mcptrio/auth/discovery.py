@@ -36,8 +36,9 @@ __all__ = ["TokenSource", "discover", "discover_server"]
 # Further authorization servers of a resource are ignored.
 _MAX_ISSUERS: Final = 20
 _ACCEPT: Final = {"accept": "application/json"}
-# Only in 2025-03-26 can a server be its own authorization server. Clients send this header when they look for it.
-_OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
+# Only in 2025-03-26 can a server be its own authorization server. Clients send the revision when they request its
+# metadata.
+_ACCEPT_AT_ORIGIN: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
 
 
 @frozen(kw_only=True)
@@ -73,7 +74,7 @@ def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[s
     """
     metadata = yield from _discover_resource(url, metadata_url)
     if metadata is None:
-        return TokenSource(resource=url, server=(yield from _discover_old(url)))
+        return TokenSource(resource=url, server=(yield from _discover_at_origin(url)))
     issuers = (metadata.authorization_servers or ())[:_MAX_ISSUERS]
     if not issuers:
         raise AuthorizationError(f"authorization_servers: expected at least one, got none for {shown(url)}")
@@ -93,13 +94,13 @@ def discover_server(issuer: str) -> Flow[ServerMetadata]:
     for where in server_metadata_urls(issuer):
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status == 200:
-            return _of_issuer(response, where, issuer)
+            return _checked_metadata(response, where, issuer)
         tried.append(f"{shown(where)} (HTTP {response.status})")
     raise AuthorizationError(f"expected metadata of the authorization server {shown(issuer)} at {', '.join(tried)}")
 
 
 def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetadata | None]:
-    """Return the metadata of a server, or ``None`` if it publishes none."""
+    """Return the resource metadata of a server, or ``None`` if it publishes none."""
     places = list(resource_metadata_urls(url))
     if metadata_url is not None:
         places.insert(0, check_url(metadata_url, "resource_metadata"))
@@ -127,17 +128,17 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
     return None
 
 
-def _discover_old(url: str) -> Flow[ServerMetadata]:
+def _discover_at_origin(url: str) -> Flow[ServerMetadata]:
     """Return the metadata of a server that is its own authorization server, or the defaults of 2025-03-26."""
     issuer = check_url(origin(url), "url")
     for where in server_metadata_urls(issuer):
         try:
-            response = yield FetchRequest(url=where, headers=_OLD)
+            response = yield FetchRequest(url=where, headers=_ACCEPT_AT_ORIGIN)
         except RequestFailed as failure:
             raise AuthorizationError(f"no metadata of {shown(url)}, and {failure}") from failure
         if response.status == 200:
             # The issuer is derived from the origin, and many servers write it with a trailing slash.
-            return _of_issuer(response, where, issuer, f"{issuer}/")
+            return _checked_metadata(response, where, issuer, f"{issuer}/")
     return ServerMetadata(
         issuer=issuer,
         # The fallback has no document that declares PKCE, but 2025-03-26 requires PKCE of every server.
@@ -148,29 +149,31 @@ def _discover_old(url: str) -> Flow[ServerMetadata]:
     )
 
 
-def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) -> ServerMetadata:
-    """Read a metadata document and check that it is the issuer's.
+def _checked_metadata(response: FetchResponse, where: str, issuer: str, *spellings: str) -> ServerMetadata:
+    """Read a metadata document, and check its issuer and endpoints.
 
     Args:
-        spelled: Other accepted spellings of the issuer.
+        spellings: Other accepted spellings of the issuer.
     """
     metadata = ServerMetadata.read(response.body, where)
     # RFC 8414 section 3.3: character by character; otherwise one issuer could impersonate another (mix-up attack).
-    if metadata.issuer not in (issuer, *spelled):
+    if metadata.issuer not in (issuer, *spellings):
         is_same_machine = at_host_of(issuer, metadata.issuer) is not None
-        advice = ": both are this machine, so the two servers have to be configured with one spelling"
+        advice = ": both names are of this machine; configure both servers with the same one"
         raise AuthorizationError(
-            f"issuer: expected {issuer[:200]!r}, by which it was looked for, "
-            f"got {metadata.issuer[:200]!r} at {shown(where)}{advice if is_same_machine else ''}"
+            f"issuer: expected {issuer[:200]!r}, got {metadata.issuer[:200]!r} at {shown(where)}"
+            f"{advice if is_same_machine else ''}"
         )
-    if not _is_here(issuer):
+    if not _is_loopback_url(issuer):
         for name, url in metadata.endpoints().items():
             # A remote document with a loopback endpoint would send the user's browser to any program that listens
             # there.
-            if _is_here(url):
-                raise AuthorizationError(f"{name}: expected a URL elsewhere, got {shown(url)} at {shown(where)}")
+            if _is_loopback_url(url):
+                raise AuthorizationError(
+                    f"{name}: expected a URL that is not on the loopback interface, got {shown(url)} at {shown(where)}"
+                )
     return metadata
 
 
-def _is_here(url: str) -> bool:
+def _is_loopback_url(url: str) -> bool:
     return is_loopback(urlsplit(url).hostname or "")

@@ -39,15 +39,15 @@ _MAX_JTI_CHARS: Final = 256
 # Servers whose last nonce a client keeps. After an eviction the server asks for a nonce again.
 _MAX_ORIGINS: Final = 64
 # Seconds by which the time of a proof may differ: proxies and clock differences included.
-_WINDOW: Final = 300.0
+_WINDOW_SECONDS: Final = 300.0
 # 1*NQCHAR of RFC 9449 section 8.1.
 _NONCE_TEXT: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 _PORTS: Final = {"http": 80, "https": 443}
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
 # The members of the key in a proof's header that are used.
-_MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
+_KEY_MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
 # Client keys in the cache, 2 KiB each; importing a key costs as much as verifying a signature.
-_MAX_KEYS: Final = 1024
+_MAX_CACHED_KEYS: Final = 1024
 
 
 class BadDPoPProof(ValueError):
@@ -136,7 +136,7 @@ class DPoPSigner:
 
 @frozen(kw_only=True)
 class DPoPProof:
-    """A proof that was verified."""
+    """A verified proof."""
 
     thumbprint: str
     """The thumbprint of the key, to which the token has to be bound."""
@@ -146,7 +146,7 @@ class DPoPProof:
 
     @property
     def name(self) -> str:
-        """The name under which it is remembered: the thumbprint, a colon, and the digest of its id."""
+        """The name by which a replay is detected: the thumbprint, a colon, and the digest of the id."""
         # The name contains the key, so no client can use up another client's ids.
         return f"{self.thumbprint}:{base64url_sha256(self.id)}"
 
@@ -156,18 +156,18 @@ class DPoPVerifier:
     """Verifies proofs. Keeps no state: the caller provides the replay cache and the nonces.
 
     Args:
-        is_new: A function that gets the name of each otherwise valid proof, and the time until which to remember it, in
-            seconds since 1970. It returns whether the proof is used for the first time, and raises Overloaded if the
+        is_new: A function called with the name of each otherwise valid proof, and the time until which to remember it,
+            in seconds since 1970. It returns True if the proof is used for the first time, and raises Overloaded if the
             proof cannot be remembered.
         algorithms: The accepted signature algorithms.
         window: Seconds by which the time of a proof may differ in either direction.
         clock: Returns seconds since 1970.
-        is_current: Returns whether a nonce is valid; ``None`` requires no nonce.
+        is_current: Returns True for a valid nonce. If it is ``None``, proofs need no nonce.
     """
 
     is_new: Callable[[str, float], bool]
     algorithms: frozenset[str] = ALGORITHMS
-    window: float = _WINDOW
+    window: float = _WINDOW_SECONDS
     clock: Callable[[], float] = time.time
     is_current: Callable[[str], bool] | None = None
 
@@ -227,9 +227,9 @@ class DPoPVerifier:
             jwk = peek(text).header.get("jwk")
             if not isinstance(jwk, dict) or not PRIVATE_MEMBERS.isdisjoint(jwk):
                 raise BadDPoPProof("jwk: expected a public key in the header of the proof")
-            members = [(name, value) for name, value in jwk.items() if name in _MEMBERS]
+            members = [(name, value) for name, value in jwk.items() if name in _KEY_MEMBERS]
             if not all(isinstance(value, str) for _, value in members):
-                raise BadDPoPProof("jwk: expected members that are texts")
+                raise BadDPoPProof("jwk: expected members that are strings")
             key, thumbprint = _public_key(tuple(members))
             claims = verify(text, key, algorithms=self.algorithms, typ=frozenset({_TYPE})).claims
         except (BadToken, BadKey) as error:
@@ -247,10 +247,10 @@ class DPoPVerifier:
         if self.is_current is None:
             return
         if proof.nonce is None or not self.is_current(proof.nonce):
-            raise BadDPoPProof("nonce: expected the one of the last answer", error="use_dpop_nonce")
+            raise BadDPoPProof("nonce: expected the nonce of the last response", error="use_dpop_nonce")
 
 
-@lru_cache(maxsize=_MAX_KEYS)
+@lru_cache(maxsize=_MAX_CACHED_KEYS)
 def _public_key(members: tuple[tuple[str, str], ...]) -> tuple[Key, str]:
     """Return a key and its thumbprint. Errors are not cached.
 

@@ -45,17 +45,17 @@ _MAX_KEY_ID_CHARS: Final = 256
 
 PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})  # secret members, RFC 7518 section 6
 _CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "Ed25519"}
-_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-_OF_TYPE: Final = {  # key type and curve by algorithm
+_RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_KEY_TYPES: Final = {  # key type and curve by algorithm
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
     "ES512": ("EC", "P-521"),
-    **dict.fromkeys(_RSA, ("RSA", "")),
+    **dict.fromkeys(_RSA_ALGORITHMS, ("RSA", "")),
     "Ed25519": ("OKP", "Ed25519"),
     "EdDSA": ("OKP", "Ed25519"),
 }
 
-ALGORITHMS: Final = frozenset(_OF_TYPE)
+ALGORITHMS: Final = frozenset(_KEY_TYPES)
 """All algorithms that may be used. None is symmetric or ``none``, so a public key is never taken for a shared secret
 and a server that verifies tokens cannot issue them."""
 
@@ -100,7 +100,7 @@ class Key:
         Raises:
             BadKey: The algorithm is unknown.
         """
-        kind, curve = _OF_TYPE.get(algorithm, ("", ""))
+        kind, curve = _KEY_TYPES.get(algorithm, ("", ""))
         jose = _library()
         made: Any
         if kind == "EC":
@@ -132,10 +132,10 @@ class Key:
             raise BadKey("expected a key for signatures, got one for something else")
         # Without alg, the algorithm follows from the type and curve, never from a token.
         usual = "RS256" if kind == "RSA" else _CURVES.get(str(jwk.get("crv")), "")
-        if not usual or _OF_TYPE[usual][0] != kind:
+        if not usual or _KEY_TYPES[usual][0] != kind:
             raise BadKey(f"expected an RSA, EC or Ed25519 key, got {kind[:16]!r}")
-        if named is not None and (named not in ALGORITHMS or _OF_TYPE[named] != _OF_TYPE[usual]):
-            raise BadKey(f"alg: expected an algorithm of a key like this, got {str(named)[:32]!r}")
+        if named is not None and (named not in ALGORITHMS or _KEY_TYPES[named] != _KEY_TYPES[usual]):
+            raise BadKey(f"alg: expected an algorithm for this type of key, got {str(named)[:32]!r}")
         # The other members (certificates, lifetimes) are not used, so errors in them do not matter.
         data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *PRIVATE_MEMBERS) if name in jwk}
         if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
@@ -164,7 +164,7 @@ class Key:
         for kind in (jose.ECKey, jose.RSAKey, jose.OKPKey):
             try:
                 made = _imported(kind, pem)
-            except _OtherKind:
+            except _OtherKeyType:
                 continue
             except BadKey as error:
                 raise BadKey(problem) from error
@@ -172,7 +172,7 @@ class Key:
             if algorithm is None:
                 return key
             if algorithm not in ALGORITHMS or not key.can(algorithm):
-                raise BadKey(f"expected an algorithm of a key like this, got {algorithm[:32]!r}")
+                raise BadKey(f"expected an algorithm for this type of key, got {algorithm[:32]!r}")
             return cls(algorithm=algorithm, id=id, is_private=key.is_private, fixed=True, key=key._key)
         raise BadKey(problem)
 
@@ -208,7 +208,7 @@ class Key:
         if self.fixed and algorithm != self.algorithm:
             # RFC 9864 renamed EdDSA with an Ed25519 key to Ed25519.
             return {algorithm, self.algorithm} == {"EdDSA", "Ed25519"}
-        return _OF_TYPE.get(algorithm) == _OF_TYPE[self.algorithm]
+        return _KEY_TYPES.get(algorithm) == _KEY_TYPES[self.algorithm]
 
 
 @frozen
@@ -238,7 +238,7 @@ class KeySet:
             raise BadKey("expected a JSON Web Key set: an object with a list of keys")
         if len(listed) > _MAX_KEYS:
             raise BadKey(f"expected at most {_MAX_KEYS} keys, got {len(listed)}")
-        return cls(tuple(_readable(listed)))
+        return cls(tuple(_usable_keys(listed)))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -375,7 +375,7 @@ def _is_deeper(value: object, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
-def _readable(listed: list[Any]) -> Iterator[Key]:
+def _usable_keys(listed: list[Any]) -> Iterator[Key]:
     for each in listed:
         # A published private key may be known to anyone, so its signatures prove nothing.
         if isinstance(each, Mapping) and not PRIVATE_MEMBERS.isdisjoint(each):
@@ -386,8 +386,8 @@ def _readable(listed: list[Any]) -> Iterator[Key]:
             continue
 
 
-class _OtherKind(BadKey):
-    """A key of another type than the one it was read as."""
+class _OtherKeyType(BadKey):
+    """The key has another type than the class that was tried."""
 
 
 def _imported(kind: Any, data: Any) -> Any:
@@ -411,7 +411,7 @@ def _imported(kind: Any, data: Any) -> Any:
         if not isinstance(data, dict):
             made.dict_value  # noqa: B018 - computed now, while errors are caught
     except jose.other_kind as error:
-        raise _OtherKind("expected another type of key") from error
+        raise _OtherKeyType("expected another type of key") from error
     except jose.failures as error:
         raise BadKey("expected a JSON Web Key, got a broken one") from error
     return made

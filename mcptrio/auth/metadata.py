@@ -59,7 +59,7 @@ class _MetadataDocument:
             # With `from __future__ import annotations`, attrs keeps the annotation as text.
             kind = str(member.type)
             if kind.startswith("bool"):
-                values[member.name] = _truth(member.name, value, where)
+                values[member.name] = _boolean(member.name, value, where)
             elif kind.startswith("tuple"):
                 values[member.name] = _texts(member.name, value, where)
             else:
@@ -154,23 +154,23 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
 
 def _text(name: str, value: object, where: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise _wrong(name, f"a text of at most {_MAX_TEXT_CHARS} characters", value, where)
+        raise _wrong_type(name, f"a text of at most {_MAX_TEXT_CHARS} characters", value, where)
     return value
 
 
 def _texts(name: str, value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > _MAX_LIST_ITEMS:
-        raise _wrong(name, f"a list of at most {_MAX_LIST_ITEMS} texts", value, where)
+        raise _wrong_type(name, f"a list of at most {_MAX_LIST_ITEMS} texts", value, where)
     return tuple(_text(name, each, where) for each in value)
 
 
-def _truth(name: str, value: object, where: str) -> bool:
+def _boolean(name: str, value: object, where: str) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(name, "true or false", value, where)
+        raise _wrong_type(name, "true or false", value, where)
     return value
 
 
-def _wrong(name: str, expected: str, value: object, where: str) -> AuthorizationError:
+def _wrong_type(name: str, expected: str, value: object, where: str) -> AuthorizationError:
     size = f" of {len(value)}" if isinstance(value, str | list | dict) else ""
     # The type and the size only: the value may be long, or a secret in the wrong member.
     return AuthorizationError(f"{name}: expected {expected}, got {type(value).__name__}{size} at {shown(where)}")

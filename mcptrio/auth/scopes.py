@@ -35,7 +35,7 @@ class ScopeHierarchy:
     def __init__(self, includes: Mapping[str, Sequence[str]] | None = None) -> None:
         given = (includes or {}).items()
         direct = {check_scope(scope): [check_scope(each) for each in below] for scope, below in given}
-        self._all = {scope: _reached(scope, direct) for scope in direct}
+        self._all = {scope: _with_included(scope, direct) for scope in direct}
 
     def expanded(self, scopes: Iterable[str]) -> frozenset[str]:
         """Return the scopes together with all scopes that they include."""
@@ -65,7 +65,7 @@ def check_scope(scope: str) -> str:
     return scope
 
 
-def _reached(scope: str, direct: Mapping[str, Sequence[str]]) -> frozenset[str]:
+def _with_included(scope: str, direct: Mapping[str, Sequence[str]]) -> frozenset[str]:
     reached: set[str] = set()
     waiting = [scope]
     while waiting:

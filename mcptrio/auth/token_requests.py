@@ -183,8 +183,8 @@ def ask_token_endpoint(
     response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
     # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request
     # only, and a server that demands a nonce has not used them.
-    again = prover is not None and prover.take_nonce(where, response.headers)
-    if again and response.status in (400, 401) and read_error(response)[0] == "use_dpop_nonce":
+    has_new_nonce = prover is not None and prover.take_nonce(where, response.headers)
+    if has_new_nonce and response.status in (400, 401) and read_error(response)[0] == "use_dpop_nonce":
         asked_at = clock()
         response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
         if prover is not None:

@@ -84,7 +84,7 @@ def origin(url: str) -> str:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Return whether a resource identifier includes the server at ``url``: the same URL, or a parent path.
+    """Return True if a resource identifier includes the server at ``url``: the same URL, or a parent path.
 
     Args:
         resource: The identifier in the resource metadata.
@@ -101,7 +101,7 @@ def covers(resource: str, url: str) -> bool:
         return (broad.path, broad.query) == (narrow.path, narrow.query)
     above, below = broad.path.rstrip("/"), narrow.path.rstrip("/")
     # "/a" covers "/a/b", not "/ab". Dot segments could lead out of the path after the check.
-    return (below == above or below.startswith(f"{above}/")) and not _has_dots(below)
+    return (below == above or below.startswith(f"{above}/")) and not _has_dot_segments(below)
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ def _split(url: str) -> SplitResult:
     if len(url) > _MAX_URL_CHARS:
         raise ValueError(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(url)}")
     if unsafe := _UNSAFE.search(url):
-        raise ValueError(f"expected a URL of visible ASCII characters that have a place in one, got {unsafe[0]!r}")
+        raise ValueError(f"expected a URL of the ASCII characters that RFC 3986 allows, got {unsafe[0]!r}")
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.port == 0:
         raise ValueError("expected an http or https URL with a host")
@@ -195,6 +195,6 @@ def _authority(parts: SplitResult) -> str:
     return host if parts.port in (None, _PORTS[parts.scheme]) else f"{host}:{parts.port}"
 
 
-def _has_dots(path: str) -> bool:
+def _has_dot_segments(path: str) -> bool:
     # A server may decode "%2e" before it resolves dot segments.
     return any(segment.lower().replace("%2e", ".") in (".", "..") for segment in path.split("/"))

@@ -25,6 +25,7 @@ from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
+from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.request import Handler, RequestScope
@@ -162,7 +163,9 @@ class Completions:
                 raise InvalidParams(f"no such resource template: {ref} at `ref.uri`")
             function, known = entry.function, entry.template.variables if entry.template is not None else ()
         if params.argument.name not in known:
-            raise InvalidParams(f"{ref} has no argument {params.argument.name!r}{suggest(params.argument.name, known)}")
+            raise InvalidParams(
+                f"{ref} has no argument {quote_name(params.argument.name)}{suggest(params.argument.name, known)}"
+            )
         # Of a mounted entry, only the names of arguments are known; its server completes them.
         schema = function.arguments.schema if function.arguments is not None else {}
         argument_schema = schema.get("properties", {}).get(params.argument.name, {})

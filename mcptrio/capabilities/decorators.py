@@ -369,7 +369,7 @@ def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None
     for option in options:
         if option not in names:
             near = get_close_matches(option, names, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names)}"
+            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(names)}"
             # Python's own message would name the attrs class instead of the decorator.
             raise TypeError(f"there is no option {option}; {hint}")
     return evolve(marked, **options) if marked is not None else kind(**options)

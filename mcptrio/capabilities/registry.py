@@ -21,6 +21,7 @@ import trio
 
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InvalidParams
+from mcptrio.ground.quoting import quote_name
 from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
@@ -52,7 +53,7 @@ class Duplicate(ValueError):
     """The name belongs to another entry, of ``owner``."""
 
     def __init__(self, kind: str, name: str, owner: Owner) -> None:
-        super().__init__(f"{kind} {name!r} is already offered by {owner.plugin or 'the server itself'}")
+        super().__init__(f"{kind} {quote_name(name)} is already offered by {owner.plugin or 'the server itself'}")
         self.kind = kind
         self.name = name
         self.owner = owner
@@ -124,7 +125,9 @@ class Registry(Generic[E]):
         with self._lock:
             if entry.owner.is_withdrawn:
                 # A thread of the plugin may still be running.
-                raise ValueError(f"{self._kind} {entry.key!r}: the plugin {entry.owner.plugin} has been stopped")
+                raise ValueError(
+                    f"{self._kind} {quote_name(entry.key)}: the plugin {entry.owner.plugin} has been stopped"
+                )
             if self.is_taken(entry.key, entry.owner):
                 taken = self.entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)

@@ -31,8 +31,8 @@ __all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 # Written down here, so that the list of commands needs no import of them; a test compares both.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "run": "Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.",
         "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
+        "run": "Serve plugins over stdio or HTTP: the short form of serve, with few options.",
         "worker": "Run tasks from a store, without serving clients.",
         "ps": "List your servers on this machine.",
         "top": "Show what servers on this machine do, request by request.",
@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "Serve plugins": ("run", "serve", "worker", "dev", "store"),
+        "Serve plugins": ("serve", "run", "worker", "dev", "store"),
         "Watch servers": ("ps", "top"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Use tasks": ("tasks", "task"),
@@ -112,7 +112,9 @@ class _Group(CLIGroup):
         except click.UsageError:
             word = shlex.quote(args[0])
             if word.endswith(".py"):
-                raise click.UsageError(f"no command {word}: run a plugin with `mcptrio run {word}`", ctx) from None
+                raise click.UsageError(
+                    f"no command {word}: to serve a plugin, run `mcptrio serve --http --plugin {word}`", ctx
+                ) from None
             raise
 
 
@@ -126,7 +128,7 @@ def cli() -> None:
     """Serve MCP tools that are written in Python, and use the tools of any MCP server.
 
     \b
-    mcptrio run hello.py --http
+    mcptrio serve --http --plugin hello.py
     mcptrio list http://127.0.0.1:8000/mcp
     mcptrio call --plugin hello.py add a=2 b=3
 
@@ -165,9 +167,16 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
         # Other exceptions are bugs, and their traceback is wanted.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise
-        is_taken = "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(failure)
-        hint = "; pass another --port, or --port 0 for a free one" if is_taken else ""
-        print_error("mcptrio: ", f"{failure}{hint}")
+        print_error("mcptrio: ", f"{failure}{_hint_of(str(failure))}")
         if isinstance(failure, PluginError) and (details := details_of(failure)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(failure, OSError) else 2)
+
+
+def _hint_of(failure: str) -> str:
+    """Return what to do about an address that cannot be bound."""
+    if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in failure:
+        return "; pass another --port, or --port 0 for a free one"
+    if failure.startswith("cannot listen on") and os.strerror(errno.EADDRNOTAVAIL) in failure:
+        return "; expected an address of this machine: 127.0.0.1 for local clients, 0.0.0.0 for all interfaces"
+    return ""

@@ -47,7 +47,7 @@ _MANY = 6
 _OPTIONS, _GENERAL = "Options", "General"
 _TERM = re.compile(r"(-[^\s,]+(?:, -[^\s,]+)*)(.*)")
 _ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
-_RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?[\d.]+)?(?=\])")
+_RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?(?:[\d.]+|inf))?(?=\])")
 """The range that click appends to a number."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLES: Mapping[str, Mapping[str, Any]] = {

@@ -51,7 +51,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     read = chosen.read()
     # The lock must not filter the entries with which it is compared.
     wanted = evolve(chosen.wanted(read), locked=None)
-    path = read.beside(LOCK)
+    path = read.resolve_path(LOCK)
     lock = read_lock(path) if check else None
     server = make_examined_server(read, wanted, imports_isolated=True)
     if lock is None:

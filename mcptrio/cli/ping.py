@@ -29,7 +29,7 @@ __all__ = ["command"]
 @click.option(
     "--interval",
     type=SecondsRange("a number of seconds from 0 to 3600", 0, 3600),
-    default=1.0,
+    default=1,
     show_default=True,
     metavar="SECONDS",
     help="Seconds between two pings.",
@@ -37,7 +37,8 @@ __all__ = ["command"]
 async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """Check whether a server answers.
 
-    With --count, a summary follows, also after Ctrl-C: the number of pings without an answer, and the response times.
+    With --count, the command ends with a summary, also after Ctrl-C: the pings without an answer, and the response
+    times.
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []

@@ -38,7 +38,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
     mcptrio read --plugin notes.py note:///1
     mcptrio read http://127.0.0.1:8000/mcp image:///logo -o logo.png
 
-    Text is printed and ends with a line end. Binary data is printed only into a pipe. With -o -, both are printed
+    Text is printed with a line break at its end. Binary data is printed only into a pipe. With -o -, both are printed
     unchanged.
     """
     cmd.require("resources")

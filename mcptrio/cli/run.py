@@ -38,7 +38,7 @@ def command(
     profile: str | None,
     **options: Any,
 ) -> None:
-    """Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.
+    """Serve plugins over stdio or HTTP: the short form of serve, with few options.
 
     \b
     mcptrio run hello.py          # over stdio: a client starts this command

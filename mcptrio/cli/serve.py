@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
-"""The environment variable of a worker of ``mcptrio dev``."""
+"""The environment variable of a worker of ``mcptrio dev``; its value is the transport of the client."""
 
 
 def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -86,7 +86,7 @@ class ServeCommand(CLICommand):
         if ctx.args:
             word = shlex.quote(ctx.args[0])
             port = word.removeprefix(":")
-            advice = f"pass --port {port}" if port.isdecimal() else f"run `mcptrio run {word}`, or pass --plugin {word}"
+            advice = f"pass --port {port}" if port.isdecimal() else f"pass --plugin {word}"
             raise click.UsageError(f"unexpected argument {word}: {advice}", ctx)
         return ctx.args
 
@@ -161,9 +161,9 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         options = {**options, "run_tasks": "here"}
     worker = None
     if transport == "http":
-        from mcptrio.serve.worker import adopt
+        from mcptrio.serve.worker import current_worker
 
-        worker = adopt()
+        worker = current_worker()
     # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
     read = chosen.read()
@@ -209,9 +209,9 @@ def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None
     # The variables decide without an import, because most servers have no telemetry.
     if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
         return nullcontext()
-    from mcptrio.telemetry.settings import is_wanted
+    from mcptrio.telemetry.settings import is_export_configured
 
-    if not is_wanted(read.telemetry, os.environ):
+    if not is_export_configured(read.telemetry, os.environ):
         return nullcontext()
     from mcptrio.telemetry.otlp import exporting
 
@@ -230,11 +230,13 @@ def _make(
     key = worker.start_parameters.key if worker is not None else None
     if worker is not None and options.get("record") is not None:
         # Two processes cannot rotate one file.
-        options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.place}")}
+        options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.index}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
-    if not options["isolated"]:
-        # The parent of an isolated plugin writes the lines of its calls.
+    # Removed from the environment, which child processes of plugins inherit.
+    reloaded_for = os.environ.pop(RELOADED, None)
+    # The parent of an isolated plugin, and `dev --http`, write the lines of the calls that they pass on.
+    if not options["isolated"] and reloaded_for != "http":
         server.add_observer(RequestLog())
     if metrics is not None:
         metrics.attach(server)
@@ -242,8 +244,7 @@ def _make(
         from mcptrio.mounting.access_method import add_access_method
 
         add_access_method(server)
-    # Removed from the environment, which child processes of plugins inherit.
-    if os.environ.pop(RELOADED, None):
+    if reloaded_for is not None:
         from mcptrio.cli.dev.worker import FILES
 
         # The client stays connected over reloads, so all lists are declared before the first entry of a kind exists.
@@ -310,7 +311,7 @@ def _over_stdio(settings: ServeSettings) -> None:
         stores=stores,
         task_status=ReadyStatus(opened),
     )
-    run(settings.with_companions(lambda stop: serve(shutdown=stop)), beside=settings.beside)
+    run(settings.with_companions(lambda stop: serve(shutdown=stop)), background=settings.background)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -348,15 +349,15 @@ def _over_streams(settings: ServeSettings) -> None:
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
-        beside=settings.beside,
+        background=settings.background,
     )
 
 
 def _over(name: str, settings: ServeSettings) -> None:
     from mcptrio.plugins.manager import BUILT_IN
-    from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
     from mcptrio.serve.stores import serve_with_stores
+    from mcptrio.serve.transport import serve_transport
 
     stores = settings.stores
     server = settings.make()
@@ -368,5 +369,5 @@ def _over(name: str, settings: ServeSettings) -> None:
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
-        beside=settings.beside,
+        background=settings.background,
     )

@@ -24,7 +24,7 @@ from mcptrio.cli.server.config_options import configured
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.errors import ConfigError
-from mcptrio.ground.quoting import printable
+from mcptrio.ground.quoting import printable, quote_name
 
 __all__ = ["command"]
 
@@ -58,7 +58,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
 
 @command.command("new")
 @click.argument("name")
-@click.option("--subject", metavar="WHO", help="The subject of the token.  [default: NAME]")
+@click.option("--subject", metavar="SUBJECT", help="The subject of the token.  [default: NAME]")
 @click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="A scope of the token; repeat for more.")
 @click.option(
     "--expires",
@@ -66,7 +66,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
     show_default=True,
     callback=_duration,
     metavar="TIME",
-    help="30m, 12h, 90d, 1y or never.",
+    help="Expire after this time, such as 30m, 12h, 90d or 1y; or never.",
 )
 @json_option
 @_file_option
@@ -86,7 +86,7 @@ def new(
     original, tokens = _open(where)
     if any(each.name == name for each in tokens):
         raise click.ClickException(
-            f"{where}: there is a token {name!r} already; revoke it first, or choose another name"
+            f"{where}: there is a token {quote_name(name)} already; revoke it first, or choose another name"
         )
     now = time.time()
     try:
@@ -132,7 +132,7 @@ def revoke(names: tuple[str, ...], path: Path | None) -> None:
     original, tokens = _open(where)
     there = {each.name for each in tokens}
     if missing := [name for name in names if name not in there]:
-        raise click.ClickException(f"{where}: there is no token {missing[0]!r}")
+        raise click.ClickException(f"{where}: there is no token {quote_name(missing[0])}")
     _write(original, [each for each in tokens if each.name not in names])
     click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 
@@ -144,7 +144,7 @@ def _file(path: Path | None) -> Path:
     setting = (read.auth or {}).get("tokens")
     if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
-    return read.beside(str(Path(setting).expanduser()))
+    return read.resolve_path(str(Path(setting).expanduser()))
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:

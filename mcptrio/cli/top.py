@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 invalid usage, 4 no such server, or it has ended; 130 inte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
@@ -28,9 +29,15 @@ from mcptrio.serve.process_status import ProcessStatus, read_processes
 __all__ = ["command"]
 
 _INTERVAL: Final = 1.0
+_LOCALHOST: Final = re.compile(r"^(\w+://)localhost(?=[:/]|$)", re.IGNORECASE)
+"""The usual name of the address that a server binds by default."""
 
 
-@click.command("top", cls=CLICommand)
+class _TopCommand(CLICommand):
+    exit_codes = "Exit codes: 0 done; 2 invalid usage; 4 no such server, or it has ended; 130 interrupted."
+
+
+@click.command("top", cls=_TopCommand)
 @click.argument("server", metavar="[PID|URL]", required=False)
 @click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
 @click.pass_context
@@ -76,7 +83,7 @@ async def _find(wanted: str | None) -> Sequence[ProcessStatus]:
 def _is_wanted(process: ProcessStatus, wanted: str) -> bool:
     if wanted.isdecimal():
         return int(wanted) in (process.pid, process.parent)
-    wanted = wanted.rstrip("/")
+    wanted = _LOCALHOST.sub(r"\g<1>127.0.0.1", wanted.rstrip("/"))
     # As in other commands, a URL without a path means the endpoint of that server.
     is_prefix = has_no_path(wanted)
     return any(

@@ -40,8 +40,8 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
     that another worker can resume, and ends the others after server.timeouts.shutdown seconds.
     """
     # Imported as needed: the help of this command loads no server.
-    from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.stores import serve_with_stores
+    from mcptrio.serve.transport import serve_transport
 
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
@@ -71,7 +71,7 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
 
 
 async def _no_peers(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
-    """A transport without clients; see :class:`mcptrio.serve.opened.Transport`."""
+    """A transport without clients; see :class:`mcptrio.serve.transport.Transport`."""
     task_status.started([])
     await stopping.wait()
 

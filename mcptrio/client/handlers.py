@@ -167,7 +167,7 @@ class Handlers:
         if self.notification is not None:
             _call("notifications", self.notification, method, params)
 
-    def _handle_url_visited(self, elicitation_id: str) -> None:
+    def _handle_url_completed(self, elicitation_id: str) -> None:
         """Does nothing. Calls that wait for the user's visit are woken by ClientSession (2025-11-25)."""
 
     # Private

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from attrs import define
 
 from mcptrio.errors import InvalidParams, RemoteProtocolError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult, Tool
 from mcptrio.schema.validation import Validator, check_header_annotations
@@ -90,13 +91,13 @@ class KnownTools:
             return
         if result.structured_content is ABSENT:
             raise RemoteProtocolError(
-                f"tool {name!r}: expected structured content, since it has an output schema, got none"
+                f"tool {quote_name(name)}: expected structured content, since it has an output schema, got none"
             )
         if known.validator is not None:
             try:
                 known.validator.validate(result.structured_content)
             except InvalidParams as error:
-                raise RemoteProtocolError(f"tool {name!r}: structured content: {error.message}") from error
+                raise RemoteProtocolError(f"tool {quote_name(name)}: structured content: {error.message}") from error
 
     # Private
 

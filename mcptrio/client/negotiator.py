@@ -92,7 +92,7 @@ class Negotiator:
             return
         speaks = self._discovers if is_per_request else self._pings
         with trio.move_on_after(self._timeouts.probe if within is None else min(within, self._timeouts.probe)):
-            if not await speaks(revision) and self._link.outgrown(revision):
+            if not await speaks(revision) and self._link.drop_revision(revision):
                 raise SessionLost(f"the server no longer supports {revision.version}") from refusal
 
     async def _discovers(self, revision: Revision) -> bool:

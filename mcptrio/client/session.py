@@ -117,7 +117,7 @@ class ClientSession:
         """
         server = await self._negotiator.agree(known)
         self.server = server
-        self.link.settled(server.revision)
+        self.link.start_listening(server.revision)
         # Before 2026-07-28 a session has one log level; afterwards each request carries it (see request()).
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self.log_level is not None and by_session:
@@ -345,7 +345,7 @@ class ClientSession:
             declared = getattr(declared, name, None)
             if declared is None or declared is False:
                 raise MethodNotFound(
-                    f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
+                    f"{self.link.name} does not declare the capability `{row.capability}`, so {method} was not sent"
                 )
 
     def _notified(self, event: NotificationReceived) -> None:
@@ -359,7 +359,7 @@ class ClientSession:
             done = self._urls.get(params.elicitation_id)
             if done is not None:
                 done.set()
-            self._handlers._handle_url_visited(params.elicitation_id)
+            self._handlers._handle_url_completed(params.elicitation_id)
         else:
             self._pass_on(event)
 

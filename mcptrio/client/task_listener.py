@@ -43,7 +43,7 @@ class FollowedTask:
     """One task that a caller waits for."""
 
     is_reported: bool = False
-    """Whether the server has agreed to report its changes."""
+    """True if the server has agreed to report its changes."""
     _news: GetTaskResult | None = None
     _woken: trio.Event = field(factory=trio.Event)
 

@@ -124,7 +124,7 @@ class ClientTask:
         self._watcher: Callable[[TaskStatus, str | None], object] | None = None
         self._answer_all: AnswerAll | None = None
         self.is_detached = False
-        """Whether the task keeps running when the call that made it is cancelled."""
+        """True if the task keeps running when the call that made it is cancelled."""
 
     async def state(self) -> ServerTask:
         """Ask the server for the state of the task.

@@ -66,7 +66,7 @@ class ToolRequests:
 
         Args:
             timeout: Seconds for the answer and the listing of the schema together.
-            as_task: Whether the server may make a task of the call; see :meth:`send`.
+            as_task: True if the server may make a task of the call; see :meth:`send`.
 
         Raises:
             RemoteProtocolError: Structured content is missing or does not match the tool's output schema.

@@ -81,11 +81,11 @@ class TracedLink:
     def sends_param_headers(self, revision: Revision) -> bool:
         return self._link.sends_param_headers(revision)
 
-    def settled(self, revision: Revision) -> None:
-        self._link.settled(revision)
+    def start_listening(self, revision: Revision) -> None:
+        self._link.start_listening(revision)
 
-    def outgrown(self, revision: Revision) -> bool:
-        return self._link.outgrown(revision)
+    def drop_revision(self, revision: Revision) -> bool:
+        return self._link.drop_revision(revision)
 
     async def until_listening(self) -> None:
         await self._link.until_listening()

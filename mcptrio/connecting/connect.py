@@ -45,12 +45,13 @@ __all__ = ["connect", "openers"]
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_WEBSOCKET = ("ws", "wss")
-_URLS = ("http://", "https://", "ws://", "wss://")
+_WEBSOCKET_SCHEMES = ("ws", "wss")
+_WEBSOCKET_URLS = ("ws://", "wss://")
+_URLS = ("http://", "https://", *_WEBSOCKET_URLS)
 _SOCKETS = ("tcp://", "unix:")
 
 
-class _Connecting(AbstractAsyncContextManager[T]):
+class _PendingConnection(AbstractAsyncContextManager[T]):
     """A connection that ``async with`` opens. Other attributes raise an error that explains how to get the client."""
 
     def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
@@ -76,15 +77,15 @@ class _Connecting(AbstractAsyncContextManager[T]):
             )
 
 
-def _connecting(opening: Callable[P, AbstractAsyncContextManager[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+def _pending(opening: Callable[P, AbstractAsyncContextManager[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
     @wraps(opening)
     def connecting(*args: P.args, **options: P.kwargs) -> AbstractAsyncContextManager[T]:
-        return _Connecting(opening(*args, **options))
+        return _PendingConnection(opening(*args, **options))
 
     return connecting
 
 
-@_connecting
+@_pending
 @asynccontextmanager
 async def connect(
     target: Target,
@@ -136,8 +137,8 @@ async def connect(
     if log_level is not None and log_level not in LEVELS:
         raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     target = _resolved(target)
-    ways, default_name, can_restart = openers(target)
-    # A channel cannot be opened twice, and a server that this client opens ends with its connection.
+    link_openers, default_name, can_restart = openers(target)
+    # A channel cannot be opened twice, and a server that this client opens ends with the connection.
     if restart and not can_restart:
         raise ConfigError("restart: not supported for a channel or an in-process server; pass a command or a URL")
     options = ClientOptions(
@@ -154,23 +155,24 @@ async def connect(
     )
     recorder = Recorder(record, name=options.name, side="client") if record is not None else None
     if recorder is not None:
-        ways = [recorded_opener(way, recorder, _transport(target)) for way in ways]
-    client, running = Client(ways, options), trio.CancelScope()
+        link_openers = [recorded_opener(each, recorder, _transport_name(target)) for each in link_openers]
+    client, client_scope = Client(link_openers, options), trio.CancelScope()
 
-    async def keep(*, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        with running:
+    async def run_client(*, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+        with client_scope:
             await client.run(task_status=task_status)
 
     async with recorder.running() if recorder is not None else nullcontext(), open_hidden_nursery() as nursery:
-        failure = await nursery.start(keep)
+        failure = await nursery.start(run_client)
         if failure is not None:
             raise failure
-        # If the caller is cancelled, the block ends first: its calls still tell the server that they are cancelled.
-        running.shield = True
+        # The client outlives the block if the caller is cancelled, so that it can still notify the server of the
+        # cancelled calls.
+        client_scope.shield = True
         try:
             yield client
         finally:
-            running.cancel()
+            client_scope.cancel()
 
 
 def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
@@ -202,9 +204,9 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
 
 
 def _resolved(target: Target) -> Target:
-    """Return a target in the form that says most: the text of a URL as an Endpoint, a list of words as a Command."""
+    """Return a target as an object: a URL as an Endpoint, a command as a Command, an entry of mcp.json as either."""
     if isinstance(target, str):
-        return _written(target)
+        return _parse_target(target)
     if isinstance(target, Mapping):
         from mcptrio.connecting.mcp_json import read_entry
 
@@ -215,12 +217,12 @@ def _resolved(target: Target) -> Target:
     return target.server if isinstance(target, RunningServer) else target
 
 
-def _transport(target: Target) -> str:
+def _transport_name(target: Target) -> str:
     """Return the name of the transport for a recording."""
     if isinstance(target, Command):
         return "stdio"
     if isinstance(target, Endpoint):
-        return "websocket" if target.url.startswith(_URLS[2:]) else "http"
+        return "websocket" if target.url.startswith(_WEBSOCKET_URLS) else "http"
     if isinstance(target, Socket):
         return target.address.partition(":")[0]
     return target.name.partition(" ")[0] if _is_channel(target) else "memory"
@@ -235,7 +237,7 @@ def _is_channel(target: object) -> TypeGuard[MessageChannel]:
     return hasattr(target, "receive") and hasattr(target, "send") and not isinstance(target, trio.abc.Channel)
 
 
-def _written(text: str) -> Command | Endpoint | Socket:
+def _parse_target(text: str) -> Command | Endpoint | Socket:
     if text.startswith(_URLS):
         return Endpoint(url=text)
     if text.startswith(_SOCKETS):
@@ -243,7 +245,7 @@ def _written(text: str) -> Command | Endpoint | Socket:
     try:
         return Command(args=tuple(shlex.split(text)))
     except ValueError as error:
-        # The text may hold secrets, so the error does not repeat it.
+        # The text may contain secrets, so the error does not repeat it.
         raise ConfigError(f"target: expected a command as a shell would read it: {error}") from error
 
 
@@ -255,7 +257,8 @@ def _pipe_opener(open_channel: Callable[[], AbstractAsyncContextManager[MessageC
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
         async with open_channel() as channel:
-            # The child knows its exit status and its last lines of standard error; the pipe only knows that it ended.
+            # The channel of a child process knows the exit status and the last lines of standard error; the pipe only
+            # knows that the stream ended.
             why = getattr(channel, "closed_reason", None)
             async with open_pipe_link(channel, receive, why=why) as link:
                 yield link
@@ -283,19 +286,19 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     from mcptrio.http.client.endpoint import HTTPEndpoint as URL
     from mcptrio.http.client.headers import ClientHeaders
 
-    socket = endpoint.url.startswith(_URLS[2:])
+    is_websocket = endpoint.url.startswith(_WEBSOCKET_URLS)
     try:
-        url = URL.parse(endpoint.url, _WEBSOCKET) if socket else URL.parse(endpoint.url)
-        # Only for its checks, so that a bad header is an error now and not at the first request.
+        url = URL.parse(endpoint.url, _WEBSOCKET_SCHEMES) if is_websocket else URL.parse(endpoint.url)
+        # Only for its checks: an invalid header is then an error before the first request.
         ClientHeaders(url, endpoint.headers, authorized=endpoint.auth is not None)
-        auth = _authorized(endpoint, url.origin + url.target)
+        auth = _client_auth(endpoint, url.origin + url.target)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
-    if socket and endpoint.transport != "auto":
+    if is_websocket and endpoint.transport != "auto":
         raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
 
     def opening(function: Callable[..., T], *args: Any) -> T:
-        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.dialer import Dialing
 
         return function(endpoint.url, *args, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls))
 
@@ -314,15 +317,15 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
 
         return opening(open_websocket_channel)
 
-    if socket:
+    if is_websocket:
         return [_pipe_opener(websocket)], url.name
-    ways: dict[str, list[LinkOpener]] = {"http": [streamable], "sse": [_pipe_opener(sse)]}
+    link_openers: dict[str, list[LinkOpener]] = {"http": [streamable], "sse": [_pipe_opener(sse)]}
     # Servers before 2025-03-26 refuse the POST of Streamable HTTP with 4xx; the client then tries HTTP with SSE.
-    ways["auto"] = [*ways["http"], *ways["sse"]]
-    return ways[endpoint.transport], url.name
+    link_openers["auto"] = [*link_openers["http"], *link_openers["sse"]]
+    return link_openers[endpoint.transport], url.name
 
 
-def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
+def _client_auth(endpoint: Endpoint, url: str) -> ClientAuth | None:
     """Return the ClientAuth of an endpoint, created for this server.
 
     Its HTTP client can reach the server itself and the servers that the AuthMethod names.
@@ -331,15 +334,15 @@ def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
         ConfigError: The AuthMethod cannot authorize requests to this server.
     """
     auth = endpoint.auth
-    if auth is None or _is_ready(auth):
+    if auth is None or _is_client_auth(auth):
         return auth
-    if not _is_method(auth):
+    if not _is_auth_method(auth):
         raise ConfigError(f"auth: expected an AuthMethod or a ClientAuth, got {type(auth).__name__}")
     from mcptrio.http.client.address_policy import AddressPolicy
     from mcptrio.http.client.fetcher import Fetcher
 
     # A WebSocket is opened with an HTTP request, which carries the credentials.
-    url = url.replace("ws", "http", 1) if url.startswith(_URLS[2:]) else url
+    url = url.replace("ws", "http", 1) if url.startswith(_WEBSOCKET_URLS) else url
     try:
         # The metadata of a server may name any address; the policy limits where the client follows it.
         return auth.client_auth(url, Fetcher(AddressPolicy.around(url, origins=auth.named_servers), tls=endpoint.tls))
@@ -347,11 +350,11 @@ def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
         raise ConfigError(f"target: {error}") from error
 
 
-def _is_ready(auth: AuthMethod | ClientAuth) -> TypeGuard[ClientAuth]:
+def _is_client_auth(auth: AuthMethod | ClientAuth) -> TypeGuard[ClientAuth]:
     return hasattr(auth, "challenged")
 
 
-def _is_method(auth: object) -> TypeGuard[AuthMethod]:
+def _is_auth_method(auth: object) -> TypeGuard[AuthMethod]:
     return hasattr(auth, "client_auth")
 
 
@@ -371,10 +374,10 @@ def _server_opener(server: Any) -> LinkOpener:
         ours, theirs = memory_channel_pair()
         # Errors of the client name the channel.
         ours.name = server.info.name
-        # A server that is open serves one more channel; another one is open as long as the link.
+        # An open server serves one more channel. A server that is not open is opened for the lifetime of the link.
         opened = nullcontext(RunningServer(server)) if server.is_open else server.open()
         async with opened as running, open_hidden_nursery() as nursery:
-            nursery.start_soon(running.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
+            nursery.start_soon(running.serve, theirs)  # noqa: ASYNC113 - the channel keeps messages sent before it runs
             yield ours
 
     return _pipe_opener(open_channel)

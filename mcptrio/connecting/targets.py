@@ -27,7 +27,7 @@ error, ``"drop"`` nowhere; or a function that receives each line."""
 
 @frozen(kw_only=True)
 class Command:
-    """A server that the client starts as a child process and speaks with over its standard input and output.
+    """A server that the client starts as a child process and uses over its standard input and output.
 
     Args:
         args: The program and its arguments.
@@ -54,8 +54,7 @@ class Endpoint:
     Args:
         url: URL of the endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
         headers: Headers of every HTTP request; for a WebSocket, of the request that opens it.
-        auth: Authorizes the requests: :class:`mcptrio.auth.OAuth`, another class of :mod:`mcptrio.auth`, or one of your
-            own.
+        auth: Authorizes the requests: :class:`mcptrio.auth.OAuth`, another class of :mod:`mcptrio.auth`, or your own.
         tls: TLS configuration, for example a private certificate authority or a client certificate. By default the
             system's authorities are trusted and no certificate is sent.
         transport: ``"http"`` for Streamable HTTP, ``"sse"`` for the older HTTP with SSE; ``"auto"`` tries them in this
@@ -75,7 +74,7 @@ class Socket:
 
     Args:
         address: ``tcp://host:port``, ``tcp://[v6]:port`` or ``unix:/path``.
-        connect_timeout: Seconds to connect.
+        connect_timeout: Seconds within which the connection must be made.
     """
 
     address: str
@@ -89,19 +88,20 @@ Target: TypeAlias = (
 
 
 def origin_of(target: Target) -> bytes | None:
-    """Return a digest of a command or URL, which may contain secrets. A host recognizes a server by it."""
+    """Return a digest that identifies a target for a host, or ``None`` for a channel or a server of this process."""
     if isinstance(target, Command):
         # NUL cannot occur in an argument, so two commands never have the same text.
-        known = "\0".join(map(str, target.args))
+        text = "\0".join(map(str, target.args))
     elif isinstance(target, Endpoint):
-        known = target.url
+        text = target.url
     elif isinstance(target, str):
-        known = target
+        text = target
     elif isinstance(target, Mapping):
-        known = repr(sorted(target.items()))
+        text = repr(sorted(target.items()))
     elif isinstance(target, Sequence):
-        known = "\0".join(target)
+        text = "\0".join(target)
     else:
-        # An open channel or a server object can be connected to once, so remembering would not help.
+        # A later process cannot connect to the same object, so a host need not recognize it.
         return None
-    return sha256(known.encode("utf-8", "surrogatepass")).digest()
+    # A digest, because commands and URLs may contain secrets.
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()

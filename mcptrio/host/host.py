@@ -29,6 +29,7 @@ from mcptrio.connecting.targets import Target, origin_of
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
+from mcptrio.ground.quoting import quote_name
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, report_task
@@ -402,9 +403,7 @@ class Host:
         for other in self._members.values():
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
-                raise ConfigError(
-                    f"expected a name with its own prefix, got {name!r}, which has the prefix of {other.name!r}"
-                )
+                raise ConfigError(f"expected a name with its own prefix, got {name!r}, as `{other.name}` has")
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)
         member = self._members[name] = ManagedServer(
@@ -437,7 +436,7 @@ class Host:
     def _member(self, name: str) -> ManagedServer:
         member = self._members.get(name)
         if member is None:
-            raise ConfigError(f"no such server: {name[:80]!r}{suggest(name, list(self._members))}")
+            raise ConfigError(f"no such server: {quote_name(name)}{suggest(name, list(self._members))}")
         return member
 
     def _server_named(self, kind: Hosted, name: str) -> ManagedServer:
@@ -447,4 +446,4 @@ class Host:
             if member.prefix == prefix:
                 return member
         near = suggest(prefix or name, [member.prefix for member in self._members.values()])
-        raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}, since there is no such server{near}")
+        raise InvalidParams(f"no such {HOSTED[kind]}: {quote_name(name)}, since there is no such server{near}")

@@ -19,6 +19,7 @@ from mcptrio.client.client import Client
 from mcptrio.client.listings import Listing
 from mcptrio.errors import ConnectionClosed, InvalidParams, MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
+from mcptrio.ground.quoting import quote_name
 from mcptrio.host.listing import HostList, HostTool, hosted
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.names import hosted_names
@@ -176,6 +177,6 @@ async def _listed(member: ManagedServer, kind: Hosted, name: str) -> Any:
         items, _ = await list_one(member, kind)
         listed = {each.name: each for each in items}
         if name not in listed:
-            raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
+            raise InvalidParams(f"no such {HOSTED[kind]}: {quote_name(name)}{suggest(name, list(listed))}")
         return listed[name]
     raise ConnectionClosed(f"{member.name} did not list its {kind} within {member.options.ready_timeout:g} s")

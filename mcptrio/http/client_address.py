@@ -1,7 +1,7 @@
 """Finds the address of a client, also behind trusted proxies.
 
 ``HTTPApp`` calls it once per request, before any other check. Forwarding headers count only if a trusted proxy sends
-them: the client's address is the rightmost one that is not a trusted proxy. Unreadable or contradicting headers are
+them: the client's address is the rightmost one that is not a trusted proxy. Unreadable or contradictory headers are
 ignored.
 
 Source: RFC 7239 (Forwarded) sections 4, 5.2, 5.4, 6 and 8.1; X-Forwarded-For and X-Forwarded-Proto, by convention.
@@ -23,7 +23,7 @@ __all__ = ["Proxies", "address_of"]
 UNIX: Final = "unix"
 """The name that trusts every client of a Unix socket, which file permissions protect."""
 _MAX_HOPS: Final = 32
-"""Proxies in a row that are considered; a client can prepend any number of invented ones."""
+"""The number of hops that are read from the end of a forwarding header. A client can prepend any number of hops."""
 _SCHEMES: Final = {"http": {"http": "http", "https": "https"}, "ws": {"http": "ws", "https": "wss"}}
 _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*""")
 
@@ -34,24 +34,24 @@ class Proxies:
 
     Args:
         networks: The networks of the proxies.
-        unix: Whether clients of a Unix socket are trusted.
+        unix: True if clients of a Unix socket are trusted.
     """
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     unix: bool = False
 
     @classmethod
-    def of(cls, named: Iterable[str]) -> Proxies:
-        """Return the proxies that a list of addresses and networks names.
+    def of(cls, entries: Iterable[str]) -> Proxies:
+        """Return the trusted proxies of a configuration.
 
         Args:
-            named: Addresses and networks, ``10.0.0.0/8``, or ``unix``.
+            entries: Addresses, networks such as ``10.0.0.0/8``, or ``unix``.
 
         Raises:
             ValueError: An entry is none of these.
         """
         networks, unix = [], False
-        for each in named:
+        for each in entries:
             if each == UNIX:
                 unix = True
                 continue
@@ -64,32 +64,33 @@ class Proxies:
     def __bool__(self) -> bool:
         return self.unix or bool(self.networks)
 
-    def reveal(self, scope: MutableMapping[str, Any]) -> None:
-        """Write the client's own address and scheme into the scope of a request, if a trusted proxy reports them.
+    def apply_forwarded(self, scope: MutableMapping[str, Any]) -> None:
+        """Write the client's address and scheme into the scope of a request, if a trusted proxy forwards them.
 
-        The rate limits, the guard and the routes of plugins then see these values.
+        The rate limits, the guard and the routes of plugins then read these values.
         """
         peer = address_of(scope)
         if not self.trusts(peer):
             return
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
-        listed = [*_values(headers, b"x-forwarded-for")]
-        elements = [_element(each) for each in [*_values(headers, b"forwarded", quoted=True)][-_MAX_HOPS:]]
+        x_forwarded_for = [*_elements(headers, b"x-forwarded-for")]
+        forwarded = [_parameters(each) for each in [*_elements(headers, b"forwarded", quoted=True)][-_MAX_HOPS:]]
         addresses = {
             address
             for address in (
-                self._outside(listed) if listed else None,
-                self._outside([each.get("for", "") for each in elements]) if elements else None,
+                self._rightmost_untrusted(x_forwarded_for) if x_forwarded_for else None,
+                self._rightmost_untrusted([each.get("for", "") for each in forwarded]) if forwarded else None,
             )
             if address is not None
         }
-        # A proxy appends to the header that it knows and passes the other one on, which the client may have invented.
+        # A proxy appends to the header that it knows, and passes on the other one, which the client may have invented.
+        # If the two headers name different addresses, neither is used.
         if len(addresses) == 1:
             scope["client"] = (addresses.pop(), 0)
-        # Only the nearest proxy is asked for the scheme: values further left may come from the client.
-        protocols = {each.lower() for each in [*_values(headers, b"x-forwarded-proto")][-1:]}
-        if elements and "proto" in elements[-1]:
-            protocols.add(elements[-1]["proto"].lower())
+        # The scheme is that of the nearest proxy only: values further left may come from the client.
+        protocols = {each.lower() for each in [*_elements(headers, b"x-forwarded-proto")][-1:]}
+        if forwarded and "proto" in forwarded[-1]:
+            protocols.add(forwarded[-1]["proto"].lower())
         if len(protocols) == 1:
             kind = "ws" if scope.get("scheme") in ("ws", "wss") else "http"
             scope["scheme"] = _SCHEMES[kind].get(protocols.pop(), scope.get("scheme", kind))
@@ -101,13 +102,13 @@ class Proxies:
         parsed = read_address(address)
         return parsed is not None and any(parsed in network for network in self.networks)
 
-    def _outside(self, hops: Sequence[str]) -> str | None:
+    def _rightmost_untrusted(self, hops: Sequence[str]) -> str | None:
         """Return the rightmost untrusted address, or the leftmost if all are trusted; ``None`` if unreadable."""
         found: str | None = None
         for hop in reversed(hops[-_MAX_HOPS:]):
             parsed = read_address(_without_port(hop))
             if parsed is None:
-                # "unknown", "_hidden", or invalid: addresses further left are not trusted either.
+                # "unknown", "_hidden" or an invalid address. Addresses further left are not trusted either.
                 break
             found = str(parsed)
             if not self.trusts(found):
@@ -133,18 +134,22 @@ def _without_port(node: str) -> str:
     return host if colon and ":" not in node[len(host) + 1 :] else node
 
 
-def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes, *, quoted: bool = False) -> Iterator[str]:
-    """Yield the elements of all headers with this name, in order."""
+def _elements(headers: Iterable[tuple[bytes, bytes]], name: bytes, *, quoted: bool = False) -> Iterator[str]:
+    """Yield the elements of all headers with this name, in order.
+
+    Args:
+        quoted: True if an element may have quoted strings, in which a comma separates nothing.
+    """
     for each, value in headers:
         if each.lower() == name:
             text = str(value, "latin-1")
-            yield from (part.strip() for part in (_split(text) if quoted and '"' in text else text.split(",")))
+            yield from (part.strip() for part in (_split_unquoted(text) if quoted and '"' in text else text.split(",")))
 
 
-def _split(text: str) -> Iterator[str]:
+def _split_unquoted(text: str) -> Iterator[str]:
     """Split at the commas outside quotes."""
-    begun, is_quoted, is_escaped = 0, False, False
-    for place, character in enumerate(text):
+    start, is_quoted, is_escaped = 0, False, False
+    for position, character in enumerate(text):
         if is_escaped:
             is_escaped = False
         elif is_quoted and character == "\\":
@@ -152,23 +157,23 @@ def _split(text: str) -> Iterator[str]:
         elif character == '"':
             is_quoted = not is_quoted
         elif character == "," and not is_quoted:
-            yield text[begun:place]
-            begun = place + 1
-    yield text[begun:]
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
 
 
-def _element(text: str) -> dict[str, str]:
+def _parameters(text: str) -> dict[str, str]:
     """Return the parameters of one element of ``Forwarded``; none if it is malformed or repeats a parameter."""
     pairs: dict[str, str] = {}
-    place = 0
-    while place < len(text):
-        found = _PAIR.match(text, place)
+    position = 0
+    while position < len(text):
+        found = _PAIR.match(text, position)
         if found is None or (name := found[1].lower()) in pairs:
             return {}
         pairs[name] = re.sub(r"\\(.)", r"\1", found[2]) if found[2] is not None else found[3]
-        place = found.end()
-        if place < len(text):
-            if text[place] != ";":
+        position = found.end()
+        if position < len(text):
+            if text[position] != ";":
                 return {}
-            place += 1
+            position += 1
     return pairs

@@ -2,7 +2,7 @@
 
 Our engine implements it (:mod:`mcptrio.http.engine.exchange`) and puts the exchange under :data:`EXTENSION` into the
 extensions of the ASGI scope. For other servers, :mod:`mcptrio.http.server.asgi` implements it with ASGI's ``receive``
-and ``send``. The MCP endpoint uses it.
+and ``send``. The MCP endpoint reads requests and sends responses through it.
 
 Source: ASGI 3.0, HTTP message format.
 """
@@ -21,51 +21,55 @@ RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 
 class HTTPExchange(Protocol):
-    """First the body is read. Then comes the response: either :meth:`respond`, or :meth:`begin`, parts and
-    :meth:`finish`. The server bounds the time of a whole response; the caller bounds the time of a part."""
+    """One HTTP request and its response.
+
+    Read the body first. Then send the response, either with :meth:`respond`, or with :meth:`begin`, :meth:`write` for
+    each part, and :meth:`finish`. The server bounds the time of a whole response; the caller bounds the time of a part.
+    """
 
     status: int
     """The status of the response; 0 until it has begun."""
     note: str
-    """Appended to the line of the access log."""
+    """A text that is appended to the request's line in the access log."""
 
     @property
     def can_stay_open(self) -> bool:
-        """Whether :meth:`keep_open` is possible."""
+        """True if :meth:`keep_open` is possible."""
         ...
 
     def body_now(self) -> bytes | None:
-        """Return the whole body if it has arrived and nothing of it was read; otherwise ``None``."""
+        """Return the whole body if all of it has arrived and none of it was read; otherwise ``None``."""
         ...
 
     async def read(self) -> bytes:
         """Return the next part of the body; empty at its end.
 
         Raises:
-            ConnectionClosed: The client has left.
+            ConnectionClosed: The client has disconnected.
         """
         ...
 
-    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        """Run ``work``, and call ``leave`` once if the client leaves before the response is complete.
+    async def while_connected(self, work: Callable[[], Awaitable[object]], on_disconnect: Callable[[], None]) -> None:
+        """Run ``work``, and call ``on_disconnect`` once if the client disconnects before the response is complete.
 
-        Call it only after the body was read. With :meth:`keep_open`, ``leave`` may be called after ``work`` has ended.
+        Call it only after the body was read. With :meth:`keep_open`, ``on_disconnect`` may be called after ``work`` has
+        ended.
         """
         ...
 
     async def respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
-        """Send a whole response. Returns normally if the client has left or does not read."""
+        """Send a whole response. Returns normally if the client has disconnected or does not read."""
         ...
 
     def begin(self, status: int, headers: RawHeaders) -> None:
-        """Begin a response; its head goes out with the first part."""
+        """Begin a response. Its status and headers are sent with the first part."""
         ...
 
     async def write(self, data: bytes) -> None:
         """Send a part of the response.
 
         Raises:
-            ConnectionClosed: The client does not read.
+            ConnectionClosed: The client does not read, or has disconnected.
         """
         ...
 
@@ -77,7 +81,7 @@ class HTTPExchange(Protocol):
         """Send the rest that :meth:`write_now` has returned.
 
         Raises:
-            ConnectionClosed: The client does not read.
+            ConnectionClosed: The client does not read, or has disconnected.
         """
         ...
 
@@ -90,5 +94,5 @@ class HTTPExchange(Protocol):
         ...
 
     def close(self) -> None:
-        """Close a response that was kept open. If it is not finished, its connection ends."""
+        """Close a response that was kept open. If the response is not finished, its connection is closed."""
         ...

@@ -21,7 +21,7 @@ JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 
 JSON_AND_EVENTS: Final = f"{JSON}, {EVENT_STREAM}"
-"""The value that MCP clients must send in Accept, and nearly the only one that occurs."""
+"""The value of Accept that MCP requires of clients. Almost every request has exactly this value."""
 _SINGULAR: Final = frozenset({"authorization", "content-length", "content-type", "host", "last-event-id", "origin"})
 """Headers that RFC 9110 and the HTML standard allow once. A second one is used for request smuggling."""
 
@@ -30,11 +30,11 @@ class Headers(dict[str, str]):
     """Maps header names in lower case to values. The values of a repeated header are joined by ``", "``."""
 
     repeated: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """The values of all headers, if one of them occurs twice."""
+    """All values of each header, by name; empty if no header occurs more than once."""
 
     @classmethod
     def of(cls, raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-        """Return the headers of pairs of bytes, as in an ASGI scope."""
+        """Return the headers from pairs of a name and a value in bytes, as in an ASGI scope."""
         values: dict[str, list[str]] = {}
         for name, value in raw:
             values.setdefault(str(name, "latin-1").lower(), []).append(str(value, "latin-1").strip(" \t"))
@@ -43,8 +43,10 @@ class Headers(dict[str, str]):
             headers.repeated = values
         return headers
 
-    def routing(self, name: str) -> str | None:
-        """Return the value of a header that mirrors the body, or ``None``.
+    def single(self, name: str) -> str | None:
+        """Return the value of a header that may occur once, or ``None`` if it is missing.
+
+        Intermediaries route by these headers, which repeat values of the body.
 
         Raises:
             HeaderMismatch: The header occurs more than once.
@@ -53,15 +55,15 @@ class Headers(dict[str, str]):
             raise HeaderMismatch(f"expected one {name} header, got {len(self.repeated[name])}")
         return self.get(name)
 
-    def every(self) -> Mapping[str, Sequence[str]]:
+    def all_values(self) -> Mapping[str, Sequence[str]]:
         """Return all values of each header, in order."""
         return {name: self.repeated.get(name) or (value,) for name, value in self.items()}
 
     def check_singular(self) -> None:
-        """Check that headers that RFC 9110 allows once do not occur twice.
+        """Check that no header that RFC 9110 allows once occurs more than once.
 
         Raises:
-            InvalidRequest: One does.
+            InvalidRequest: A header does.
         """
         for name, values in self.repeated.items():
             if len(values) > 1 and name in _SINGULAR:
@@ -103,7 +105,7 @@ def is_json(content_type: str | None) -> bool:
 
 
 def _weight(parameters: Iterable[str]) -> float:
-    """Return the ``q`` of one range. A malformed one counts as 1: refusing such a client would gain nothing."""
+    """Return the ``q`` of one range. A malformed value counts as 1: refusing such a client would gain nothing."""
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         if key.strip() == "q":

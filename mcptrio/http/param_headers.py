@@ -1,8 +1,8 @@
-"""Parameter headers repeat request parameters, so that intermediaries can route without parsing the body.
+"""Headers that repeat parameters of a request, so that intermediaries can route without parsing the body.
 
-The server compares them (:func:`check_method`, :func:`check_parameters`), and the client writes them
-(:func:`encode_value`). If header and body differ, the request is refused with HeaderMismatch; the server never uses the
-header's value.
+The server compares them with the body (:func:`check_method`, :func:`check_parameters`), and the client writes them
+(:func:`encode_value`). If header and body differ, the server refuses the request with HeaderMismatch. It uses only the
+values of the body.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Standard Headers", "Custom Headers from Tool Parameters",
 "Value Encoding" (SEP-2243).
@@ -21,9 +21,17 @@ from mcptrio.errors import HeaderMismatch
 from mcptrio.http.headers import Headers
 from mcptrio.protocol.messages import Request
 
-__all__ = ["ENCODED", "NAMES", "check_method", "check_parameters", "decode_value", "encode_value", "follow"]
+__all__ = [
+    "BASE64_PREFIX",
+    "NAME_PARAMS",
+    "check_method",
+    "check_parameters",
+    "decode_value",
+    "encode_value",
+    "value_at",
+]
 
-NAMES: Final[Mapping[str, str]] = {
+NAME_PARAMS: Final[Mapping[str, str]] = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
@@ -31,14 +39,14 @@ NAMES: Final[Mapping[str, str]] = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""Methods whose ``Mcp-Name`` mirrors a member of ``params``."""
+"""By method, the member of ``params`` that the header ``Mcp-Name`` repeats."""
 
-ENCODED: Final = "=?base64?"
-"""The beginning of a value in Base64."""
-_SUFFIX: Final = "?="
+BASE64_PREFIX: Final = "=?base64?"
+"""The beginning of a header value in Base64."""
+_BASE64_SUFFIX: Final = "?="
 _LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
-"""A decimal number. Its length is limited because the comparison of huge numbers takes long."""
+"""A decimal number. Its length is limited because comparing huge numbers takes long."""
 _MAX_QUOTED_CHARS: Final = 80
 """Characters of a peer's value that an error message repeats."""
 
@@ -51,22 +59,26 @@ def encode_value(value: str | int | bool) -> str:
     if isinstance(value, int):
         return str(value)
     plain = value.isascii() and value.isprintable() and value == value.strip()
-    if plain and not (value.startswith(ENCODED) and value.endswith(_SUFFIX)):
+    if plain and not (value.startswith(BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)):
         return value
-    return ENCODED + b64encode(value.encode()).decode("ascii") + _SUFFIX
+    return BASE64_PREFIX + b64encode(value.encode()).decode("ascii") + _BASE64_SUFFIX
 
 
 def decode_value(name: str, value: str) -> str:
     """Return the text of a header value. Only a value with both markers is decoded.
 
     Raises:
-        HeaderMismatch: An illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
+        HeaderMismatch: The value has an illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
     """
     if _LEGAL.fullmatch(value) is None:
         raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_shown(value)}")
-    if not (value.startswith(ENCODED) and value.endswith(_SUFFIX) and len(value) >= len(ENCODED) + len(_SUFFIX)):
+    if not (
+        value.startswith(BASE64_PREFIX)
+        and value.endswith(_BASE64_SUFFIX)
+        and len(value) >= len(BASE64_PREFIX) + len(_BASE64_SUFFIX)
+    ):
         return value
-    inner = value[len(ENCODED) : -len(_SUFFIX)]
+    inner = value[len(BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
     try:
         raw = b64decode(inner, validate=True)
         text = raw.decode()
@@ -82,18 +94,18 @@ def check_method(headers: Headers, request: Request) -> None:
     """Compare ``Mcp-Method`` and ``Mcp-Name`` with the body.
 
     Raises:
-        HeaderMismatch: Missing, repeated, malformed or different.
+        HeaderMismatch: A header is missing, repeated or malformed, or differs from the body.
     """
-    method = headers.routing("mcp-method")
+    method = headers.single("mcp-method")
     if method != request.method:
         raise _mismatch("Mcp-Method", method, request.method)
-    member = NAMES.get(request.method)
+    member = NAME_PARAMS.get(request.method)
     if member is None:
         return
-    header = headers.routing("mcp-name")
+    header = headers.single("mcp-name")
     expected = (request.params or {}).get(member)
     if not isinstance(expected, str):
-        # The validation of the method reports what is wrong with the body; here only the header is checked.
+        # The validation of the params reports the error in the body. Only the header is checked here.
         if header is not None:
             raise _mismatch("Mcp-Name", header, None)
         return
@@ -105,26 +117,27 @@ def check_parameters(headers: Headers, arguments: Any, param_headers: Mapping[st
     """Compare the ``Mcp-Param-*`` headers of one tool with the arguments of the call.
 
     Args:
-        arguments: ``params.arguments``, not validated.
-        param_headers: Header name in lower case, without ``mcp-param-``, to the path of the argument.
+        arguments: The member ``arguments`` of the params, which is not validated yet.
+        param_headers: Maps each header name, in lower case and without ``mcp-param-``, to the path of its argument.
 
     Raises:
-        HeaderMismatch: Missing while the body has a value, repeated, malformed or different.
+        HeaderMismatch: A header is repeated or malformed, differs from the body, or is missing although the body has
+            a value.
     """
     for name, path in param_headers.items():
-        full = f"mcp-param-{name}"
-        header = headers.routing(full)
-        expected = follow(arguments, path)
+        header_name = f"mcp-param-{name}"
+        header = headers.single(header_name)
+        expected = value_at(arguments, path)
         if header is None:
             if expected is not None:
-                raise _mismatch(full, None, expected)
+                raise _mismatch(header_name, None, expected)
             continue
-        text = decode_value(full, header)
-        if expected is not None and not _agrees(text, expected):
-            raise _mismatch(full, header, expected)
+        text = decode_value(header_name, header)
+        if expected is not None and not _is_equal(text, expected):
+            raise _mismatch(header_name, header, expected)
 
 
-def follow(value: Any, path: tuple[str, ...]) -> Any:
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
     """Return the value at a path of properties; ``None`` if it is missing."""
     for member in path:
         if not isinstance(value, dict):
@@ -133,7 +146,7 @@ def follow(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _agrees(text: str, value: Any) -> bool:
+def _is_equal(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, (int, float)):
@@ -141,7 +154,7 @@ def _agrees(text: str, value: Any) -> bool:
         return _DECIMAL.fullmatch(text) is not None and Decimal(text) == Decimal(repr(value))
     if isinstance(value, str):
         return text == value
-    # A list or an object instead of a scalar: the validation of the arguments refuses it with a better message.
+    # A list or an object instead of a scalar. The validation of the arguments refuses it with a better message.
     return True
 
 

@@ -1,6 +1,4 @@
-"""The WebSocket subprotocol of MCP, and the codes with which a connection is closed.
-
-The server and the client use it.
+"""The WebSocket subprotocol of MCP, and the codes with which the server and the client close a connection.
 
 Source: RFC 6455 sections 7.4 and 11.7.
 """

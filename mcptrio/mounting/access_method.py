@@ -1,7 +1,7 @@
-"""The method ``mcptrio/access``: the process of an isolated plugin reports its access decisions to its parent.
+"""The method ``mcptrio/access``, with which the process of an isolated plugin reports its access decisions.
 
-The command line adds it to the server of such a process, and :mod:`mcptrio.mounting.remote_access` in the parent calls
-it. It answers only the process that started this one.
+The command line adds the method to the server of such a process, and :mod:`mcptrio.mounting.remote_access` in the
+parent calls it. The method answers only the process that has started this one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def add_access_method(server: Server) -> None:
 
     async def report(ctx: Context) -> dict[str, Any]:
         forwarded_caller = inputs_of(ctx).scope.forwarded_caller
-        # Other clients must not learn that the method exists, so they get the error for an unknown one.
+        # Other clients must not learn that the method exists, so they get the error for an unknown method.
         if forwarded_caller is None:
             raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
-        # After it has read a list, the parent requests the scopes, and whether it has to fetch any decisions.
+        # The parent itself requests the scopes after it has read a list, and whether there are decisions to fetch.
         if forwarded_caller.is_from_parent:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):

@@ -1,15 +1,16 @@
 """The calls in flight to a mounted server, and the client to which each question or log message belongs.
 
-The relay registers each request that it forwards. A question or log message goes only to the client that it belongs
-to. If that is ambiguous, a question is refused, and a log message is written to our own log.
+The relay registers each request that it forwards. A question or log message is passed on only to the client that it
+belongs to. If that is ambiguous, a question is refused, and a log message is written to our own log.
 
 - A question in a result belongs to the call of that result.
 - A question that arrives on the HTTP stream of a call arrives in the task of that call.
-- Any other question, over a pipe above all, does not name its call. It can belong to every call that the server may be
-  working on: those in flight, and those that were abandoned on this connection, since a server may ignore a
-  cancellation. It is passed on only if all of these calls are of one client.
+- Any other question, especially over a pipe, does not name its call. It may belong to every call that the server may be
+  working on: those in flight, and those that were abandoned on this connection, because a server may ignore a
+  cancellation. The question is passed on only if all of these calls are of one client.
 
-A question is never kept until other calls have ended: a server that no longer waits for the answer ends the call too.
+An ambiguous question is refused at once. It does not wait until other calls have ended, because the server may stop
+waiting for the answer and end the call.
 
 Source: MCP 2025-11-25, client/elicitation and client/sampling ("nested inside other MCP server features"),
 basic/utilities/cancellation.
@@ -44,7 +45,7 @@ __all__ = ["CLIENT", "Call", "CallsInFlight"]
 _log = logging.getLogger("mcptrio.mounting.calls")
 
 CLIENT = "mcptrio/client"
-"""``params._meta`` key with an opaque value that only tells the calls of different clients apart."""
+"""The key of ``params._meta`` with an opaque value, which differs between the calls of different clients."""
 _SECRET = secrets.token_hex()
 _MAX_URLS = 1000
 """URL elicitations whose completion may still be reported; when full, the oldest is evicted."""
@@ -54,17 +55,17 @@ class Call:
     """One request that is forwarded.
 
     Args:
-        nursery: Below the handler of the request, where its client can be asked; ``None`` if the server
-            cannot ask during it.
+        nursery: A nursery in the handler of the request, which runs the questions to the client; ``None`` if the server
+            cannot ask during this request.
 
     Attributes:
-        is_pending: whether the server may be working on it and send a question that does not name it.
+        is_pending: True while the server may work on the request and send a question that does not name it.
     """
 
     def __init__(self, context: Context, nursery: trio.Nursery | None) -> None:
         self.context = context
         self._nursery = nursery
-        self._open = 0
+        self._open_questions = 0
         self._answered = trio.lowlevel.ParkingLot()
         self.is_pending = False
 
@@ -74,20 +75,20 @@ class Call:
 
     @property
     def client(self) -> str:
-        """Identifies the client: equal for all its calls, and different for every other client.
+        """A value that is equal for all calls of one client, and different for every other client.
 
-        If the peer is a mount too, one session carries the calls of several clients, and ``_meta`` tells them apart.
+        If the peer is a mount too, one session carries the calls of several clients, and ``_meta`` distinguishes them.
         """
-        # Hashed with a secret, because the mounted server sees the value: it must not learn session ids, and a client
-        # must not be able to choose the value of another client.
+        # The mounted server gets the value. A hash with a secret keeps session ids from it, and keeps a client from
+        # choosing the value of another client.
         identity = f"{_SECRET}{inputs_of(self.context).scope.session.id} {self.context.meta.get(CLIENT)}"
         return sha256(identity.encode()).hexdigest()[:24]
 
     async def ask(self, question: RelayedQuestion) -> Result:
-        """Ask its client.
+        """Ask the client of this call.
 
         Raises:
-            MCPError: It cannot be asked, refused, did not answer in time, or has left.
+            MCPError: The client cannot be asked, has refused, has not answered in time, or has disconnected.
         """
         if self._nursery is None:
             raise InvalidRequest("the request that is in flight cannot be answered with a question")
@@ -96,40 +97,41 @@ class Call:
         scope = trio.CancelScope()
 
         async def work() -> None:
-            # Below the handler, because a question that waits for the client's next request suspends the handler.
+            # This runs in the handler's nursery, because a question that waits for the client's next request suspends
+            # the handler.
             try:
                 with scope:
                     outcomes.append(await run_guarded(partial(inputs_of(self.context).ask, [question])))
             finally:
                 answered.set()
 
-        self._open += 1
+        self._open_questions += 1
         self._nursery.start_soon(work)
         try:
             await answered.wait()
         finally:
             scope.cancel()
-            self._open -= 1
+            self._open_questions -= 1
             self._answered.unpark_all()
         # The nursery was cancelled before the question was answered.
         if not outcomes:
             raise InternalError("the client of this call has disconnected")
         [outcome] = outcomes
         if isinstance(outcome, Done):
-            # `ask` takes several questions; this is the answer to the only one.
+            # There was one question, so there is one answer.
             [answer] = outcome.value
             assert isinstance(answer, Result)
             return answer
         if isinstance(outcome.error, MCPError):
             raise outcome.error
-        # A deadline of this side says nothing about the mounted server, so it becomes an error of the question.
+        # This deadline says nothing about the mounted server, so it becomes an error of the question.
         if isinstance(outcome.error, trio.TooSlowError):
             raise InternalError("the client did not answer in time") from outcome.error
         raise InternalError("the client cannot be asked") from outcome.error
 
     async def until_answered(self) -> None:
-        """Wait until the open questions are answered: another call of the same client may need the answers."""
-        while self._open:
+        """Wait until the open questions are answered, because another call of the same client may need the answers."""
+        while self._open_questions:
             await self._answered.park()
 
 
@@ -137,7 +139,7 @@ class CallsInFlight:
     """The calls in flight to one mounted server, and the clients that its questions belong to.
 
     Args:
-        connection: Gives a value that differs for each connection to the server.
+        connection: Returns a value that differs for each connection to the server.
     """
 
     def __init__(self, name: str, connection: Callable[[], object]) -> None:
@@ -147,23 +149,23 @@ class CallsInFlight:
         """The calls in flight, the oldest first."""
         self._changed = trio.lowlevel.ParkingLot()
         self._abandoned: set[str] = set()
-        """Clients with abandoned calls, two at most: with two, every question is ambiguous."""
+        """Clients with abandoned calls. Two are enough, because every question is then ambiguous."""
         self._abandoned_on: object = None
-        """The connection that these calls were made on."""
-        self._urls: OrderedDict[str, Conversation] = OrderedDict()
+        """The connection on which these calls were made."""
+        self._url_sessions: OrderedDict[str, Conversation] = OrderedDict()
         """The session that was asked to open a URL, by elicitation id."""
 
     @contextmanager
-    def entered(self, call: Call) -> Iterator[None]:
-        """While inside, the call is in flight. If it is pending at the end, it is abandoned."""
+    def in_flight(self, call: Call) -> Iterator[None]:
+        """Register the call during the block. If it is still pending at the end, it is abandoned."""
         self._calls[call] = None
         try:
             yield
         finally:
             del self._calls[call]
             if call.is_pending:
-                # Only in revisions whose servers ask with requests: a server that ignores the cancellation may still
-                # ask.
+                # Calls are pending only in revisions whose servers ask with requests. A server that ignores the
+                # cancellation may still ask.
                 self._abandon(call)
             self._changed.unpark_all()
 
@@ -173,37 +175,37 @@ class CallsInFlight:
             await self._changed.park()
 
     async def ask(self, method: str, params: Any) -> Result:
-        """Pass a question of the server on to the client that it is for.
+        """Pass a question of the server on to the client that it belongs to.
 
         Raises:
-            MCPError: No client can be asked, several clients could be meant, or the client did not answer.
+            MCPError: No client can be asked, the client is ambiguous, or the client has not answered.
         """
-        # Before the call is looked up, so that an unknown method gets its own error in every state.
+        # Read before the call is looked up, so that an unknown method always gets its own error.
         question = RelayedQuestion.of_request(method, params)
-        call = self._call_of_question()
+        call = self._require_call()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
             self.url_opened(params.elicitation_id, call.context)
         return await call.ask(question)
 
     def url_opened(self, elicitation_id: str, context: Context) -> None:
         """Remember which client opens a URL. Its completion may be reported after the call has ended."""
-        self._urls[elicitation_id] = inputs_of(context).scope.session
-        # A server that never reports a completion would let the table grow for ever.
-        if len(self._urls) > _MAX_URLS:
-            self._urls.popitem(last=False)
+        self._url_sessions[elicitation_id] = inputs_of(context).scope.session
+        # Without a bound, the table would grow forever if a server reports no completions.
+        if len(self._url_sessions) > _MAX_URLS:
+            self._url_sessions.popitem(last=False)
 
-    def url_visited(self, elicitation_id: str) -> None:
+    def url_completed(self, elicitation_id: str) -> None:
         """Notify the client that opened the URL, if its revision has the notification."""
-        # Popped: the id is the server's, and each completion is reported once.
-        session = self._urls.pop(elicitation_id, None)
+        # Removed, because each completion is reported once.
+        session = self._url_sessions.pop(elicitation_id, None)
         if session is not None:
             method = "notifications/elicitation/complete"
             params = ElicitationCompleteParams(elicitation_id=elicitation_id)
             session.notify(method, params, key=(method, elicitation_id))
 
     def forward_log(self, message: LoggingMessageParams) -> None:
-        """Pass a log message to the client of its call; if that is unknown, write it to our own log."""
-        call = self._found()
+        """Pass a log message to the client of its call. If the call is ambiguous, write the message to our own log."""
+        call = self._find_call()
         if call is None:
             _log.info("%s: %s: %s", self._name, message.level, message.data)
             return
@@ -215,7 +217,7 @@ class CallsInFlight:
             message.data,
             message.logger,
         )
-        # Guarded, because the message is the other server's: an invalid level must not end the connection.
+        # Guarded, because an invalid level from the mounted server must not end the connection.
         outcome = run_guarded_sync(emit)
         if isinstance(outcome, Failure):
             _log.warning("%s: a log message was dropped: %s", self._name, outcome.error)
@@ -223,21 +225,21 @@ class CallsInFlight:
     # Private
 
     def _abandon(self, call: Call) -> None:
-        # A new connection is a new process or session, which cannot ask for calls of the previous one.
+        # A new connection is a new process or session, which does not ask for calls of the previous one.
         connection = self._connection()
         if self._abandoned_on != connection:
             self._abandoned_on, self._abandoned = connection, set()
-        # Two clients are enough to make every question ambiguous, so a flood of cancelled calls needs no more memory.
+        # Two clients are enough to make every question ambiguous, so a flood of cancelled calls takes no more memory.
         if len(self._abandoned) < 2:
             self._abandoned.add(call.client)
 
-    def _call_of_question(self) -> Call:
+    def _require_call(self) -> Call:
         """Return the call that a question of the server belongs to.
 
         Raises:
-            InvalidRequest: No call is in flight, or several clients could be meant.
+            InvalidRequest: No call is in flight, or the client is ambiguous.
         """
-        call = self._found()
+        call = self._find_call()
         if call is not None:
             return call
         if not self._calls:
@@ -250,18 +252,18 @@ class CallsInFlight:
         _log.warning("%s: a question of the server was refused: %s", self._name, why)
         raise InvalidRequest(f"the call of this question is ambiguous: {why}")
 
-    def _found(self) -> Call | None:
-        working = CURRENT.get()
-        # Set by our HTTP client in the task that reads the stream of a call, so it names the call exactly.
-        if working is not None:
+    def _find_call(self) -> Call | None:
+        current_work = CURRENT.get()
+        # Over HTTP, this runs in the task that reads the stream of a call, so the context variable names the call.
+        if current_work is not None:
             for call in self._calls:
-                if inputs_of(call.context).scope is working.scope:
+                if inputs_of(call.context).scope is current_work.scope:
                     return call
         clients = {call.client for call in self._calls}
-        # Calls that were abandoned on an earlier connection cannot be asked about on this one.
+        # A question on this connection cannot belong to a call that was abandoned on an earlier one.
         if self._abandoned_on == self._connection():
             clients |= self._abandoned
         if len(clients) > 1:
             return None
-        # All these calls are of one client. Prefer one that can ask: a completion cannot.
+        # All calls are of one client. Prefer a call that can ask, which a completion cannot.
         return max(self._calls, key=lambda call: call.can_ask, default=None)

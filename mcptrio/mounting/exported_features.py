@@ -1,7 +1,7 @@
 """The entries of a mounted server that this server offers, updated when its lists change.
 
 The mount passes whole lists. Entries are offered unchanged except for their names. An entry that cannot be offered is
-left out and logged; the others stay.
+left out and logged. It does not affect the others.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class _Listed:
     """The last list of one kind from the mounted server.
 
     Args:
-        items: The items by their own names or URIs.
-        completes: Whether the server completes arguments.
-        scopes: Required scopes of the items, by their own names.
+        items: The items, by their names on the mounted server or their URIs.
+        completes: True if the server completes arguments.
+        scopes: Required scopes of the items, by the names on the mounted server.
     """
 
     items: Mapping[str, Any]
@@ -60,17 +60,18 @@ class ExportedFeatures:
         self._options = options
         self._prefix = name if options.prefix is None else options.prefix
         self._relay = relay
-        self._is_over = False
+        self._is_closed = False
         self._listed: dict[ListKind, _Listed] = {kind: _Listed({}, False, {}) for kind in KINDS}
         self._offered: dict[ListKind, dict[str, Callable[[], object]]] = {kind: {} for kind in KINDS}
-        """The functions that withdraw entries, by kind and by the entry's own name or URI."""
+        """The functions that withdraw entries, by kind and by the name on the mounted server or the URI."""
         self._refused: dict[ListKind, set[str]] = {kind: set() for kind in KINDS}
         """Listed entries that are not offered."""
         self._templates: dict[str, URITemplate] = {}
         self._own_names: dict[tuple[str, str], str] = {}
+        """The names on the mounted server, by kind and by the name here."""
 
     def counts(self) -> dict[str, int]:
-        """How many of each kind are offered."""
+        """Return the number of offered entries of each kind."""
         return {kind: len(found) for kind, found in self._offered.items() if found}
 
     def has(self, uri: str) -> bool:
@@ -80,10 +81,10 @@ class ExportedFeatures:
         return any(template.match(uri) is not None for template in self._templates.values())
 
     def own_name(self, kind: str, name: str) -> str | None:
-        """Return the own name of a ``tool`` or ``prompt`` from its name here; a ``resource`` has the same URI."""
+        """Return the name on the mounted server of a ``tool`` or ``prompt``. A ``resource`` has the same URI there."""
         return name if kind == "resource" else self._own_names.get((kind, name))
 
-    def take(
+    def set_list(
         self,
         kind: ListKind,
         items: Sequence[Any],
@@ -94,29 +95,29 @@ class ExportedFeatures:
         """Offer the listed entries instead of those of the previous list.
 
         Args:
-            completes: Whether the server completes arguments.
-            scopes: Required scopes of entries, by the entries' own names.
+            completes: True if the server completes arguments.
+            scopes: Required scopes of entries, by the names on the mounted server.
         """
         # The upstream may still deliver a list while the mount is being closed.
-        if self._is_over:
+        if self._is_closed:
             return
-        wanted = {_key(kind, item): item for item in items}
-        # The operator's policy judges the server's own names, because these are what its documentation shows.
+        listed_items = {_key(kind, item): item for item in items}
+        # The operator's policy applies to the names on the mounted server, which its documentation uses.
         if kind == "tools":
             policy = self._options.tools
-            wanted = {
+            listed_items = {
                 name: tool
-                for name, tool in wanted.items()
+                for name, tool in listed_items.items()
                 if policy.withholds(name, read_only=_read_only(tool)) is None
             }
-        before, now = self._listed[kind], _Listed(wanted, completes, scopes or {})
+        before, now = self._listed[kind], _Listed(listed_items, completes, scopes or {})
         self._listed[kind] = now
-        # An entry that is no longer listed gets its warning again if it returns.
-        self._refused[kind] &= wanted.keys()
+        # An entry that is no longer listed is logged again if it returns.
+        self._refused[kind] &= listed_items.keys()
         offered = self._offered[kind]
-        # Unchanged entries stay registered, so clients see one change per entry that really differs.
+        # Unchanged entries stay registered, so clients get one notification for each entry that really differs.
         for key in list(offered):
-            if wanted.get(key) != before.items[key] or now.scopes.get(key) != before.scopes.get(key):
+            if listed_items.get(key) != before.items[key] or now.scopes.get(key) != before.scopes.get(key):
                 offered.pop(key)()
         self._offer_missing(kind)
 
@@ -129,17 +130,17 @@ class ExportedFeatures:
 
     def withdraw(self) -> None:
         """Withdraw all offers, and make no new ones."""
-        # Set first: withdrawing frees names, which wakes `retry`, and that must not offer them again.
-        self._is_over = True
+        # Set first, because withdrawing frees names, which wakes `retry`. It must not offer the entries again.
+        self._is_closed = True
         for offered in self._offered.values():
             while offered:
-                _, take_back = offered.popitem()
-                take_back()
+                _, withdraw_entry = offered.popitem()
+                withdraw_entry()
 
     # Private
 
     def _offer_missing(self, kind: ListKind) -> None:
-        if self._is_over:
+        if self._is_closed:
             return
         add: dict[ListKind, Callable[[Any, _Listed], Callable[[], object]]] = {
             "tools": self._add_tool,
@@ -152,9 +153,9 @@ class ExportedFeatures:
         for key in sorted(listed.items.keys() - offered.keys(), key=_order(listed.items, kind == "tools")):
             try:
                 offered[key] = add[kind](listed.items[key], listed)
-            # The registry raises these for a name in use, an invalid schema or an invalid URI: the other entries stay.
+            # The registry raises these for a name in use, an invalid schema or an invalid URI.
             except (TypeError, ValueError) as error:
-                # Once per entry: `retry` tries again at every freed name.
+                # Logged once per entry, because `retry` tries again whenever a name is freed.
                 if key not in refused:
                     refused.add(key)
                     _log.warning("%s: %s %r is not offered: %s", self._name, kind.rstrip("s"), key, error)
@@ -165,9 +166,9 @@ class ExportedFeatures:
         self._arrange(kind)
 
     def _arrange(self, kind: ListKind) -> None:
-        """Keep the order of the mounted server's list, also for entries that were added later."""
+        """Put the entries into the order of the mounted server's list, also those that were added later."""
         noun = kind.rstrip("s")
-        names = {own: name for (what, name), own in self._own_names.items() if what == noun}
+        names = {own_ref: name for (own_kind, name), own_ref in self._own_names.items() if own_kind == noun}
         catalog_of(self._server).registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
 
     def _add_tool(self, tool: Tool, listed: _Listed) -> Callable[[], object]:
@@ -187,11 +188,11 @@ class ExportedFeatures:
         )
         self._own_names["tool", name] = tool.name
 
-        def take_back() -> None:
+        def withdraw_entry() -> None:
             self._own_names.pop(("tool", name), None)
             self._server.remove_tool(name)
 
-        return take_back
+        return withdraw_entry
 
     def _add_prompt(self, prompt: Prompt, listed: _Listed) -> Callable[[], object]:
         relay = self._relay
@@ -201,15 +202,15 @@ class ExportedFeatures:
 
         name = mounted_name(self._prefix, prompt.name)
         scopes = listed.scopes.get(prompt.name, ())
-        # If a later step fails, the earlier ones are undone, so a half-registered entry does not remain.
+        # If a later step fails, the earlier ones are undone, so that no half-registered entry remains.
         with ExitStack() as undo:
             self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout, scopes=scopes)
             undo.callback(self._server.remove_prompt, name)
             self._own_names["prompt", name] = prompt.name
             undo.callback(self._own_names.pop, ("prompt", name))
             if listed.completes:
-                own = {"type": "ref/prompt", "name": prompt.name}
-                self._add_completions(undo, "prompt", name, own, [each.name for each in prompt.arguments])
+                own_ref = {"type": "ref/prompt", "name": prompt.name}
+                self._add_completions(undo, "prompt", name, own_ref, [each.name for each in prompt.arguments])
             return undo.pop_all().close
 
     def _add_resource(self, resource: Resource, listed: _Listed) -> Callable[[], object]:
@@ -224,7 +225,7 @@ class ExportedFeatures:
 
     def _add_template(self, template: ResourceTemplate, listed: _Listed) -> Callable[[], object]:
         key = template.uri_template
-        # Without a variable it would be registered as a resource, under a URI that the list of resources may have too.
+        # Without a variable, the template would be registered as a resource, whose URI the other list may contain too.
         if "{" not in key:
             raise ValueError("expected a template with a variable in braces, got one without")
         parsed = URITemplate(key)
@@ -252,19 +253,19 @@ class ExportedFeatures:
         undo: ExitStack,
         of: Literal["prompt", "resource"],
         name: str,
-        own: Mapping[str, str],
+        own_ref: Mapping[str, str],
         arguments: Iterable[str],
     ) -> None:
-        # One completer per argument, as the registry has them; all ask the mounted server.
+        # The registry has one completer for each argument. All of them ask the mounted server.
         for argument in arguments:
-            self._server.add_completion(self._completer(own, argument), of, name, argument)
+            self._server.add_completion(self._completer(own_ref, argument), of, name, argument)
             undo.callback(self._server.remove_completion, of, name, argument)
 
-    def _completer(self, own: Mapping[str, str], argument: str) -> Callable[..., Any]:
+    def _completer(self, own_ref: Mapping[str, str], argument: str) -> Callable[..., Any]:
         relay = self._relay
 
         async def complete(context: Context, value: str, arguments: dict[str, str]) -> Completion:
-            return await relay.complete(context, own, argument, value, arguments)
+            return await relay.complete(context, own_ref, argument, value, arguments)
 
         return complete
 
@@ -273,10 +274,10 @@ def _key(kind: ListKind, item: Any) -> str:
     return str(getattr(item, {"resources": "uri", "templates": "uri_template"}.get(kind, "name")))
 
 
-def _order(wanted: Mapping[str, Any], are_tools: bool) -> Callable[[str], tuple[bool, int]]:
-    places = {key: place for place, key in enumerate(wanted)}
+def _order(listed_items: Mapping[str, Any], are_tools: bool) -> Callable[[str], tuple[bool, int]]:
+    positions = {key: position for position, key in enumerate(listed_items)}
     # False sorts first: names that are unchanged, then names that are shortened, both in the server's order.
-    return lambda key: (are_tools and mounted_name("", key) != key, places[key])
+    return lambda key: (are_tools and mounted_name("", key) != key, positions[key])
 
 
 def _read_only(tool: Tool) -> bool | None:

@@ -1,7 +1,7 @@
-"""Isolated plugins: each runs in its own server process, which is mounted under the plugin's name.
+"""Isolated plugins, each of which runs in its own server process that is mounted under the plugin's name.
 
 The command line uses this for plugins with ``isolate = true``. The process has the same configuration, environment and
-folder as this one, but does not isolate plugins again.
+folder as this one, but does not isolate plugins itself.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["Isolation"]
 _log = logging.getLogger("mcptrio.isolated")
 
 START_TIMEOUT = 5.0
-"""Seconds that the start of the server waits for the plugin. After that the other plugins are served without it."""
+"""Seconds that the start of the server waits for the plugin. Then the other plugins are served without it."""
 IMPORT_TIMEOUT = 25.0
-"""Seconds until the plugin's process has to answer. After that the plugin is quarantined. Below the default of
-``timeouts.start``, so that the failure of a strict server, which waits as long, names the process."""
+"""Seconds within which the plugin's process must answer. Otherwise the plugin is quarantined. This is less than the
+default of ``timeouts.start``, so that the error of a strict server, which waits for the process, names the process."""
 
 
 @frozen(kw_only=True)
 class Isolation:
-    """How the processes are started.
+    """The settings with which the processes are started.
 
     Args:
         config: The configuration file; ``None`` if there is none.
         options: More options of ``serve`` for each process.
-        strict: Whether the server starts only with all its plugins. Its start then waits for each of them.
+        strict: True if the server starts only with all its plugins. Its start then waits for each of them.
     """
 
     config: Path | None = None
@@ -63,16 +63,16 @@ class Isolation:
         """Return the command that starts the process."""
         plugin = name if path is None else str(path.absolute())
         config = ["--config", str(self.config.absolute())] if self.config is not None else []
-        # The child's level is ours, so that a record is not written by the child only to be dropped here.
+        # The child gets our log level, so that it does not write records that would be dropped here.
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
         log = ["--log-level", level if level in LOG_LEVELS else "info"]
-        # Strict: the process has one plugin, and its failure must end the process, so that this side learns the reason.
-        own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
-        return mcptrio_command("serve", "--stdio", *own, *self.options)
+        # --strict, because the process has one plugin. Its failure must end the process, so that we get the reason.
+        args = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
+        return mcptrio_command("serve", "--stdio", *args, *self.options)
 
 
 class _OwnMount(Mount):
-    """The mount of a process that trusts the caller that this process forwards."""
+    """The mount of a process of ours, which accepts the forwarded caller."""
 
     _forwards_caller = True
 
@@ -90,9 +90,8 @@ class _StderrLog:
         # Lines of a traceback have no prefix, so the level and logger of the last record apply to them.
         if found is not None:
             self._level, self._logger = getattr(logging, found[1]), logging.getLogger(found[2])
-        # What follows a record without being one belongs to it: a traceback.
         self._logger.log(self._level, "%s: %s", self._name, line if found is None else found[3])
 
 
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +([\w.-]+): (.*)", re.DOTALL)
-"""As :mod:`mcptrio.cli.server.log_output` writes it."""
+"""A record as :mod:`mcptrio.cli.server.log_output` writes it."""

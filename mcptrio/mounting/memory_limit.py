@@ -1,6 +1,7 @@
 """The memory limit of an isolated plugin's process.
 
-The process sets it for itself before it imports the plugin. The parent adds a hint to the reason why the process ended.
+The process sets the limit for itself before it imports the plugin. If the process runs out of memory, the parent names
+the setting in the error.
 Source: setrlimit(2), RLIMIT_DATA: private writable memory, with that of mmap since Linux 4.7.
 """
 
@@ -21,13 +22,13 @@ _MIB = 1024 * 1024
 
 
 def limit_memory(mebibytes: int) -> None:
-    """Limit what this process may allocate. Beyond it Python raises MemoryError, and C libraries mostly crash.
+    """Limit the memory of this process. Beyond the limit, Python raises MemoryError, and most C libraries crash.
 
-    Does nothing but log a warning where the system has no such limit.
+    On systems without such a limit, only logs a warning.
     """
     if sys.platform != "linux":
         _log.warning("max_memory_mb has no effect on %s", sys.platform)
         return
-    # RLIMIT_AS would count mapped files and reserved address space, which some libraries take by the gigabyte.
-    # Both bounds: the plugin cannot raise the limit again.
+    # RLIMIT_AS would also count mapped files and reserved address space, of which some libraries take gigabytes.
+    # The hard limit is set too, so that the plugin cannot raise the limit.
     resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * _MIB, mebibytes * _MIB))

@@ -29,8 +29,8 @@ from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
 from mcptrio.mounting.relay import CallRelay, describe_reason
 from mcptrio.mounting.remote_access import AccessReport, RemoteAccess
+from mcptrio.mounting.resource_watcher import ResourceWatcher
 from mcptrio.mounting.upstream import KINDS, Upstream
-from mcptrio.mounting.watching import Watching
 from mcptrio.plugins.hooks import lifespan
 from mcptrio.protocol.model.lifecycle import Implementation
 
@@ -39,7 +39,7 @@ __all__ = ["Mount", "MountState", "MountStatus"]
 _log = logging.getLogger("mcptrio.mounting")
 
 MountState: TypeAlias = Literal["closed", "starting", "ready", "disconnected", "stopped"]
-"""Whether a mounted server can be called. A ``stopped`` server is started by the next call."""
+"""The state of a mounted server. A ``stopped`` server is started by the next call."""
 
 
 @frozen(kw_only=True)
@@ -47,14 +47,14 @@ class MountStatus:
     """The state of a mounted server.
 
     Args:
-        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: connecting failed or the
-            connection was lost, and is retried; ``stopped``: the next call starts it.
+        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: connecting has failed or
+            the connection was lost, and is retried; ``stopped``: the next call starts the server.
         where: The program or the URL, without parts that may be secret.
-        reason: The last error, without the program's standard error, which is in the log; ``None``
-            if there was none since it was last ready.
+        reason: The last error since the server was last ready, without the program's standard error, which is in the
+            log; ``None`` if there was no error.
         revision: The revision of the current or the last connection.
         info: The mounted server's own name and version, from its ``serverInfo``.
-        starts: The number of times that this server started it; reconnections after it exited do not count.
+        starts: How often the mounted server was started, without reconnections after its process has exited.
         offers: The number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
@@ -80,11 +80,11 @@ class Mount:
     """
 
     _forwards_caller: ClassVar = False
-    """Whether the server receives the caller and reports its access decisions: a process of ours, which trusts us."""
+    """True for a process of ours, which accepts the forwarded caller and reports its access decisions."""
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
         _, self._where, can_restart = openers(target)
-        # A mount reconnects for as long as it lives, which an already open channel does not allow.
+        # A mount reconnects, which an already open channel does not allow.
         if not can_restart:
             raise ConfigError("target: expected one that can be connected to again, got an open channel")
         self.__name__ = name or self._where
@@ -108,7 +108,7 @@ class Mount:
             state: MountState = "stopped" if upstream.is_stopped else "starting"
             return MountStatus(state=state, where=self._where, starts=starts, offers=counts)
         status = upstream.member.status
-        # A failed member is retried, so an operator sees "disconnected" for every state that is not ready or starting.
+        # A failed connection is retried, so the operator gets "disconnected" for every other state.
         states: dict[str, MountState] = {"ready": "ready", "connecting": "starting"}
         return MountStatus(
             state=states.get(status.state, "disconnected"),
@@ -148,12 +148,12 @@ class Mount:
         Raises:
             ConnectionClosed: The server is required and cannot be reached.
         """
-        # Both names are bound further down: the upstream is made with the handlers that need the calls.
+        # The functions below use names that are bound further down, because these objects need each other.
         calls = CallsInFlight(self.name, lambda: upstream.connection)
         offers: ExportedFeatures
         remote_access: RemoteAccess
 
-        async def take(member: ManagedServer, kind: ListKind) -> None:
+        async def read_list(member: ManagedServer, kind: ListKind) -> None:
             listed, is_whole = await list_one(member, kind)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
@@ -162,44 +162,46 @@ class Mount:
             access = AccessReport()
             if self._forwards_caller:
                 access = await member.ask(AccessReport.of, timeout=0.0)
-                remote_access.take(access)
+                remote_access.reset(access)
             scopes = access.scopes.get(_COMPONENTS[kind])
-            offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
+            offers.set_list(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
-        handlers = RelayingHandlers(relay=calls.ask, on_log=calls.forward_log, url_visited=calls.url_visited)
-        # The messages to our own process say who the caller is, with the scopes of its token.
+        handlers = RelayingHandlers(relay=calls.ask, on_log=calls.forward_log, url_completed=calls.url_completed)
+        # Messages to our own process are not recorded, because they name the caller and the scopes of its token.
         recorder = None if self._forwards_caller else catalog_of(server).recorder
-        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take, recorder=recorder)
+        upstream = Upstream(
+            self.name, self._target, self._options, handlers=handlers, read_list=read_list, recorder=recorder
+        )
         relay = CallRelay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
         offers = ExportedFeatures(server, self.name, self._options, relay)
         remote_access = RemoteAccess(catalog_of(server), self.name, upstream, offers.own_name)
-        watching = Watching(self.name, catalog_of(server), upstream, offers.has)
+        watcher = ResourceWatcher(self.name, catalog_of(server), upstream, offers.has)
         self._open = upstream, offers
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(upstream.run)
-                nursery.start_soon(watching.run)
+                nursery.start_soon(watcher.run)
                 for kind in KINDS:
                     nursery.start_soon(offers.retry, kind)
                 with trio.move_on_after(self._options.start_timeout):
                     await upstream.until_settled()
-                # The start of our server continues without this one; clients are notified when its lists arrive.
+                # Our server starts without this mount. Its clients are notified when the lists arrive.
                 if not upstream.listed.is_set():
-                    self._come_later(server, upstream)
+                    self._defer_lists(server, upstream)
                     if self._options.required:
                         nursery.start_soon(self._wait_for_connection, upstream)
                 yield
                 offers.withdraw()
-                # If our plugin or our server ends, the calls have already ended.
+                # There are calls in flight only if the mount alone ends, not our plugin or our server.
                 with trio.move_on_after(catalog_of(server).settings.timeouts.shutdown):
                     await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
-            # After the entries: until an access decision arrives it counts as denied, so no entry is shown too early.
+            # Ended after the entries were withdrawn. Without a decision an entry is denied, so none is shown too early.
             remote_access.end()
 
-    def _come_later(self, server: Registrar, upstream: Upstream) -> None:
+    def _defer_lists(self, server: Registrar, upstream: Upstream) -> None:
         if self._options.required and upstream.has_failed:
             raise self._unreachable(upstream)
         if self._options.start_timeout:
@@ -209,11 +211,11 @@ class Mount:
         server.announce_lists()
 
     async def _wait_for_connection(self, upstream: Upstream) -> None:
-        """Wait on while our server serves other plugins.
+        """Wait for the first connection while our server serves other plugins.
 
         Raises:
-            ConnectionClosed: The server was not reached within ``options.timeouts.connect``. Ends our lifespan, so our
-                plugin is quarantined.
+            ConnectionClosed: The server was not reached within ``options.timeouts.connect``. This ends our lifespan, so
+                that our plugin is quarantined.
         """
         await upstream.until_settled()
         if upstream.has_failed:

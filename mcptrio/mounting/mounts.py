@@ -1,7 +1,7 @@
-"""The plugin ``mount``: the servers of the tables ``[mount.NAME]``, mounted, listed and restarted.
+"""The plugin ``mount``, which mounts, lists and restarts the servers of the tables ``[mount.NAME]``.
 
-Loaded by the command line if the configuration has such a table. No tool tells what may be a secret: arguments,
-environments and headers.
+The command line loads it if the configuration has such a table. Its tools never return arguments, environments and
+headers, which may contain secrets.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Mounts:
         self._servers = mounted_servers(config)
         self._running: tuple[Registrar, trio.Nursery] | None = None
         self._mounted: dict[str, _Mounted] = {}
-        """The mounts by the name of the server. An unmounted one stays until another one takes its name."""
+        """The mounts, by the name of the server. An unmounted one is kept until another one has the same name."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
@@ -81,19 +81,21 @@ class Mounts:
         Raises:
             ConfigError: A file cannot be read, or two files have a server of the same name.
         """
-        wanted = mounted_servers(config)
-        # The lifespan has not begun: the plugin is made again with the new settings.
+        configured = mounted_servers(config)
+        # Before its lifespan, the plugin is made again with the new settings.
         if self._running is None:
             return False
-        kept = {name: old for name, old in self._servers.items() if name in wanted and wanted[name].is_same(old)}
+        kept = {
+            name: old for name, old in self._servers.items() if name in configured and configured[name].is_same(old)
+        }
         for name in self._servers.keys() - kept.keys():
             # Broken entries have no mount, so nothing runs for them.
             if name in self._mounted:
-                self._mounted[name].leave.set()
-        self._servers = {**wanted, **kept}
-        for name in wanted.keys() - kept.keys():
-            # The new mount waits until the old one with this name has ended, because both register the same names.
-            self._mount(*self._running, wanted[name])
+                self._mounted[name].stop.set()
+        self._servers = {**configured, **kept}
+        for name in configured.keys() - kept.keys():
+            # The new mount waits until the previous one of this name has ended, because both register the same names.
+            self._mount(*self._running, configured[name])
         return True
 
     @tool(title="Mounted servers", read_only=True, idempotent=True, open_world=False)
@@ -130,7 +132,7 @@ class Mounts:
         async with trio.open_nursery() as nursery:
             for each in self._servers.values():
                 self._mount(server, nursery, each)
-            # All wait together, so the start takes as long as the slowest server and not as long as all of them.
+            # All wait at the same time, so the start takes only as long as the slowest server.
             async with trio.open_nursery() as waiting:
                 for name, mounted in self._mounted.items():
                     waiting.start_soon(mounted.until_listed, self._servers[name].table.start_timeout)
@@ -138,43 +140,43 @@ class Mounts:
             yield
             self._running = None
             for mounted in self._mounted.values():
-                mounted.leave.set()
+                mounted.stop.set()
 
     def _mount(self, server: Registrar, nursery: trio.Nursery, mounted_server: MountedServer) -> None:
         if mounted_server.mount is not None:
-            before = self._mounted.get(mounted_server.name)
-            mounted = self._mounted[mounted_server.name] = _Mounted(mounted_server.mount, before)
-            nursery.start_soon(mounted.keep, server)
+            previous = self._mounted.get(mounted_server.name)
+            mounted = self._mounted[mounted_server.name] = _Mounted(mounted_server.mount, previous)
+            nursery.start_soon(mounted.run, server)
 
 
 class _Mounted:
-    """A server that is mounted by its own task, until ``leave`` is set.
+    """A server that its own task mounts, until ``stop`` is set.
 
     Args:
-        before: The mount that had the name before. It ends first.
+        previous: The previous mount with this name, which must end first.
     """
 
-    def __init__(self, mount: Mount, before: _Mounted | None) -> None:
+    def __init__(self, mount: Mount, previous: _Mounted | None) -> None:
         self._mount = mount
-        self._before = before
+        self._previous = previous
         self._open = trio.Event()
-        self._gone = trio.Event()
-        self.leave = trio.Event()
+        self._ended = trio.Event()
+        self.stop = trio.Event()
 
-    async def keep(self, server: Registrar) -> None:
+    async def run(self, server: Registrar) -> None:
         try:
-            if self._before is not None:
-                # Both register the same names, so the old one must have withdrawn its entries.
-                await self._before._gone.wait()
+            if self._previous is not None:
+                # Both register the same names, so the previous mount must have withdrawn its entries.
+                await self._previous._ended.wait()
                 # Otherwise a server that is replaced a thousand times would keep a chain of a thousand mounts.
-                self._before = None
-            if not self.leave.is_set():
+                self._previous = None
+            if not self.stop.is_set():
                 async with self._mount.opened(server):
                     self._open.set()
-                    await self.leave.wait()
+                    await self.stop.wait()
         finally:
-            # Also after a failure: the next mount with this name must not wait for ever.
-            self._gone.set()
+            # Set after a failure too, because the next mount with this name must not wait forever.
+            self._ended.set()
 
     async def until_listed(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds until the server's entries are offered or its first connection has failed."""

@@ -1,7 +1,4 @@
-"""The options of a mount.
-
-Passed to :class:`mcptrio.Mount`. Every wait for the other server has a limit.
-"""
+"""The options of a mount, which are passed to :class:`mcptrio.Mount`. Every wait for the other server is bounded."""
 
 from __future__ import annotations
 
@@ -20,24 +17,24 @@ __all__ = ["MountOptions"]
 
 @frozen(kw_only=True)
 class MountOptions:
-    """How a server is mounted.
+    """The prefix, timeouts and limits of a mounted server.
 
     Args:
-        prefix: The prefix of its tools' and prompts' names, before an underscore; empty for none. By default the
+        prefix: The prefix of the tools' and prompts' names, before an underscore; empty for none. By default the
             mount's name.
-        tools: The tools to offer; globs match their own names.
-        timeout: Seconds for one call, also with progress; ``None``: the limits of the server that mounts it.
-        start_timeout: Seconds that our server's start waits for the other server. If it takes longer, its lists follow
-            later, and clients are notified.
-        ready_timeout: Seconds that a call waits while the other server is disconnected; then the call fails.
+        tools: The tools to offer; globs match the names on the mounted server.
+        timeout: Seconds for one call, with or without progress. With ``None``, the limits of our server apply.
+        start_timeout: Seconds that our server's start waits for the other server. If that takes longer, the lists
+            follow later, and clients are notified.
+        ready_timeout: Seconds that a call waits while the other server is disconnected. Then the call fails.
         idle_timeout: Seconds without a call after which the other server is stopped until the next call. Its tools stay
-            listed. ``None``: never.
+            listed. With ``None``, it is not stopped.
         revision: The revision to use, as a date; by default the newest that both support.
-        lazy: Whether the server is stopped when its lists are read, until the first call.
+        lazy: True if the server is stopped when its lists are read, until the first call.
         task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the
             client has tasks; ``"never"``: it stays a call.
-        required: Whether our plugin is put in quarantine if the other server cannot be reached at first, within
-            ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` has expired.
+        required: True to quarantine our plugin if the first connection fails within ``timeouts.connect``, even if our
+            server has started in the meantime because ``start_timeout`` has expired.
         timeouts: The timeouts of the connection and of the requests for lists.
     """
 

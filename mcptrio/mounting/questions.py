@@ -1,7 +1,7 @@
-"""Questions of a mounted server, passed to the client whose call caused them, and their answers.
+"""Passes questions of a mounted server to the client whose call has caused them, and returns the answers.
 
-Used for questions in results and for requests of the server. Questions and answers are converted to the other side's
-revision and otherwise unchanged.
+The relay uses it for questions in results and for requests of the server. Questions and answers are converted to the
+revision of the other side, and are otherwise unchanged.
 
 Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
@@ -36,7 +36,7 @@ def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
     return [
         RelayedQuestion.of(
             ElicitRequest(
-                # The error's data is the server's and is not validated, so every member is converted to text.
+                # The server has sent this data, which is not validated, so every member is converted to text.
                 params=ElicitURLParams(message=str(each.get("message", "")), url=str(each.get("url", ""))),
             ),
             str(each["elicitationId"]) if "elicitationId" in each else None,
@@ -47,26 +47,26 @@ def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
 
 @frozen(kw_only=True)
 class RelayingHandlers(Handlers):
-    """The handlers of our client for a server that asks with requests. They declare all capabilities: callers differ.
+    """The handlers of our client for a server that asks with requests.
 
     Args:
-        relay: A function that asks the client of the question; it raises MCPError if the client cannot be asked.
-        on_log: A function called with each log message.
-        visited: A function called with the id of each completed URL elicitation.
+        relay: Asks the client that a question belongs to. Raises MCPError if the client cannot be asked.
+        on_log: Called with each log message.
+        url_completed: Called with the id of each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]
     on_log: Callable[[LoggingMessageParams], None]
-    url_visited: Callable[[str], None]
+    url_completed: Callable[[str], None]
 
     def capabilities(self) -> ClientCapabilities:
-        # Declared in full: the capabilities of our callers differ, and a question that a caller cannot answer is
-        # refused for that call alone.
+        # All capabilities are declared, because those of our callers differ. If a caller cannot answer a question, the
+        # question is refused for that call only.
         return ClientCapabilities(
             roots=RootsCapability(list_changed=True),
             sampling=SamplingCapability(tools={}, context={}),
             elicitation=ElicitationCapability(form={}, url={}),
-            # The relay follows tasks, for every caller.
+            # The relay follows tasks for every caller.
             tasks={},
             extensions={TASKS_EXTENSION: {}},
         )
@@ -77,5 +77,5 @@ class RelayingHandlers(Handlers):
     def _handle_log(self, message: LoggingMessageParams) -> None:
         self.on_log(message)
 
-    def _handle_url_visited(self, elicitation_id: str) -> None:
-        self.url_visited(elicitation_id)
+    def _handle_url_completed(self, elicitation_id: str) -> None:
+        self.url_completed(elicitation_id)

@@ -1,10 +1,10 @@
 """Forwards one request to the mounted server and returns its result.
 
 The functions of the mounted tools, resources and prompts call this. Each request to the mounted server is made once,
-even if our handler runs again for the client's answers: an unfinished result is recorded with our request. If the
-handler that waited in the middle of a request is gone, the call fails.
+even if our handler runs again for the client's answers, because an unfinished result is recorded with our request. If
+the handler that waits in the middle of a request is lost, the call fails.
 
-If the mounted server makes a task of a call, the relay follows it: our client sees one call, or a task of ours.
+If the mounted server makes a task of a call, the relay follows the task. Our client gets one call, or a task of ours.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation; extension
 io.modelcontextprotocol/tasks.
@@ -52,11 +52,11 @@ __all__ = ["CallRelay", "describe_reason"]
 _log = logging.getLogger("mcptrio.mounting.relay")
 
 MAX_ROUNDS = 10
-"""Times the mounted server may ask in one call."""
+"""The number of times that the mounted server may ask in one call."""
 _PROTOCOL = "io.modelcontextprotocol/"
-"""Members of ``_meta`` that say something about one conversation only."""
-_NOT_OURS = ("progressToken", CALLER)
-"""Members of ``_meta`` that belong to our request, or that only a parent process may set."""
+"""The prefix of members of ``_meta`` that describe only one connection."""
+_UNFORWARDED = ("progressToken", CALLER)
+"""Members of ``_meta`` that are not forwarded: they belong to our request, or only a parent process may set them."""
 _SEVERITY: dict[str, int] = {level: severity for severity, level in enumerate(LEVELS)}
 
 
@@ -64,7 +64,7 @@ class CallRelay:
     """Forwards the requests of one mount.
 
     Args:
-        forwards_caller: Whether the server receives the caller: a process of ours, which trusts us.
+        forwards_caller: True for a process of ours, which accepts the forwarded caller.
     """
 
     def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
@@ -75,50 +75,50 @@ class CallRelay:
         self._level: tuple[Client, int] | None = None
         """The lowest log level requested so far, if the server has one level for all calls."""
 
-    async def carry(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request and return its result, after all questions of the server are answered.
+    async def request(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
+        """Send a request, have the questions of the server answered, and return the result.
 
         Raises:
             MCPError: The mounted server returned an error, or a client did not answer.
             ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: There is no answer.
         """
-        wire = dict(params)
+        sent_params = dict(params)
         for number in range(MAX_ROUNDS + 1):
-            done, recorded = await self._once(context, number, method, wire)
+            done, recorded = await self._request_once(context, number, method, sent_params)
             if done is not None:
                 return done
             if "task" in recorded:
                 return await self._follow(context, number, LATEST.structure(recorded["task"], CreateTaskResult))
             if "urls" in recorded:
-                # The server refuses the request until the user has opened the URLs; then it is made again.
+                # The server refuses the request until the user has opened the URLs. Then the request is made again.
                 await inputs_of(context).ask(url_questions(recorded["urls"]))
                 continue
             result: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
-            # The request is repeated with its parameters: 2026-07-28 keeps no state on the server but what is in
+            # The request is repeated with its parameters, because a server of 2026-07-28 keeps no state except that in
             # requestState.
-            wire = {**params, "inputResponses": await self._answers(context, number, result)}
+            sent_params = {**params, "inputResponses": await self._answers(context, number, result)}
             if result.request_state is not None:
-                wire["requestState"] = result.request_state
+                sent_params["requestState"] = result.request_state
         raise RemoteProtocolError(f"{self._name} asked {MAX_ROUNDS + 1} times without a result")
 
     async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Like :meth:`carry`; a lost connection becomes a tool error, which a model can read."""
+        """Call a tool with :meth:`request`. A lost connection becomes a tool error, which a model can read."""
         return await self.read(context, "tools/call", {"name": name, "arguments": dict(arguments)}, failed=ToolError)
 
     async def read(
         self, context: Context, method: str, params: Mapping[str, Any], *, failed: type[MCPTrioError] = InternalError
     ) -> Any:
-        """Like :meth:`carry`; a lost connection becomes an error of the type ``failed``."""
+        """Send a request with :meth:`request`. A lost connection becomes an error of the type ``failed``."""
         try:
-            return await self.carry(context, method, params)
-        # An error that the mounted server chose to return is passed on unchanged.
+            return await self.request(context, method, params)
+        # An error that the mounted server has returned is passed on unchanged.
         except MCPError:
             raise
         except MCPTrioError as error:
             raise failed(self._describe_error(error)) from error
 
     async def complete(
-        self, context: Context, ref: Mapping[str, str], argument: str, value: str, settled: Mapping[str, str]
+        self, context: Context, ref: Mapping[str, str], argument: str, value: str, resolved: Mapping[str, str]
     ) -> Completion:
         """Return suggestions for an argument.
 
@@ -126,15 +126,15 @@ class CallRelay:
             MCPError, ConnectionClosed, RequestFailed, RequestTimeout: There is no answer.
         """
         params: dict[str, Any] = {"ref": dict(ref), "argument": {"name": argument, "value": value}}
-        if settled:
-            params["context"] = {"arguments": dict(settled)}
+        if resolved:
+            params["context"] = {"arguments": dict(resolved)}
         if self._forwards_caller:
             params["_meta"] = {CALLER: encode_caller(context.principal, context.caller)}
 
         async def send(client: Client) -> CompleteResult:
-            # Completions cannot lead to questions, so no nursery is needed for them.
+            # A server cannot ask during a completion, so no nursery is needed.
             call = Call(context, None)
-            with self._calls.entered(call):
+            with self._calls.in_flight(call):
                 result: CompleteResult = await self._answer(call, client, "completion/complete", params)
             return result
 
@@ -145,22 +145,22 @@ class CallRelay:
 
     def _describe_error(self, error: MCPTrioError) -> str:
         text = describe_reason(str(error), is_isolated=self._forwards_caller)
-        # Reasons of the connection begin with the name already.
+        # Errors of the connection begin with the name already.
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
-    async def _once(
-        self, context: Context, number: int, method: str, wire: dict[str, Any]
+    async def _request_once(
+        self, context: Context, number: int, method: str, sent_params: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Make one request. Return its result, or record what is unfinished for the next run of the handler.
+        """Make one request. Return its result, or record an unfinished result for the next run of the handler.
 
         Raises:
-            InvalidParams: The request was made before, and no handler waits for its result any more.
+            InvalidParams: The request was made before, and the handler that waited for its result has ended.
         """
         inputs, done = inputs_of(context), list[Any]()
         unfinished: dict[str, Any] = {}
         is_new = False
 
-        # `once` calls this in the first run only; a later run finds the recorded result instead.
+        # `once` calls this in the first run only. A later run finds the recorded result instead.
         async def begin() -> bool:
             nonlocal is_new
             is_new = True
@@ -170,26 +170,28 @@ class CallRelay:
             return unfinished
 
         async def exchange() -> None:
-            unfinished.update(await self._exchange(context, method, wire, done))
+            unfinished.update(await self._exchange(context, method, sent_params, done))
             if unfinished:
                 await inputs.once(f"answer {number}", record, repeatable=True)
 
-        async def missing() -> dict[str, Any]:
+        async def no_answer() -> dict[str, Any]:
             raise InvalidParams(
                 f"the call of {self._name} that asked has ended and is not repeated: send a new request"
             )
 
         await context.once(begin, key=f"request {number}")
         if not is_new:
-            return None, await inputs.once(f"answer {number}", missing, repeatable=True)
-        # Not shared: it may ask. While it runs, the client gets no state that lacks the answer.
+            return None, await inputs.once(f"answer {number}", no_answer, repeatable=True)
+        # The exchange is not shared, because it may ask. While it runs, the client gets no state without the answer.
         await inputs.once(f"exchange {number}", exchange, shared=False)
         return (done[0] if done else None), unfinished
 
-    async def _exchange(self, context: Context, method: str, wire: dict[str, Any], done: list[Any]) -> dict[str, Any]:
-        """Make a request. Put its result into ``done``, or return what is unfinished, as JSON."""
+    async def _exchange(
+        self, context: Context, method: str, sent_params: dict[str, Any], done: list[Any]
+    ) -> dict[str, Any]:
+        """Make a request. Put its result into ``done``, or return the unfinished result as JSON."""
         try:
-            result = await self._upstream.ask(partial(self._send, context, method, wire))
+            result = await self._upstream.ask(partial(self._send, context, method, sent_params))
         except URLElicitationRequired as required:
             # A client of a handshake revision opens the URLs itself and sends the request again.
             if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
@@ -211,10 +213,10 @@ class CallRelay:
         scope.is_resumable = True
         if scope.task is not None:
             scope.task.note_resumable()
-        # At once, because a client without the id of a task of ours would lose the call with this process.
+        # Our own task begins at once, because a client without its id would lose the call with this process.
         await context.task.begin()
 
-        # A client polls a task and gets no progress.
+        # The client of a task polls and gets no progress, so the message becomes the status.
         async def report(progress: Progress) -> None:
             if context.task.id is not None:
                 context.task.set_status(progress.message or "")
@@ -234,17 +236,17 @@ class CallRelay:
                 return await task._finish(created, report, answer, leaves_it=is_released)
             async with open_hidden_nursery() as nursery:
                 call = Call(context, nursery)
-                with self._calls.entered(call):
+                with self._calls.in_flight(call):
                     result = await task._finish(created, report, leaves_it=is_released)
                     await call.until_answered()
             return result
 
-        return _without_protocol(await self._upstream.ask(follow))
+        return _without_protocol_meta(await self._upstream.ask(follow))
 
     async def _answers(self, context: Context, number: int, result: InputRequiredResult) -> dict[str, Any]:
         """Return the client's answers in the form of the mounted server's revision."""
         questions = result.input_requests or {}
-        # An unfinished result with neither would be sent again unchanged, for ever.
+        # Otherwise the request would be repeated unchanged.
         if not questions and result.request_state is None:
             raise RemoteProtocolError(
                 f"{self._name}: expected inputRequests or requestState in an input_required result, got neither"
@@ -252,38 +254,40 @@ class CallRelay:
         return await self._ask(context, number, questions)
 
     async def _ask(self, context: Context, number: int, questions: Mapping[str, InputRequest]) -> dict[str, Any]:
-        # The round is part of the key: a server may use the same key in every round.
+        # The round is part of the key, because a server may use the same key in every round.
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
         answers = await inputs_of(context).ask(relayed) if relayed else []
         return {key: LATEST.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
 
-    async def _send(self, context: Context, method: str, wire: dict[str, Any], client: Client) -> Any:
+    async def _send(self, context: Context, method: str, sent_params: dict[str, Any], client: Client) -> Any:
         revision = REVISIONS[client.revision]
         await self._choose_level(context, client, revision)
         if revision.inputs is not Inputs.BACK_CHANNEL:
-            # Questions are in the result, so no task for them is needed.
-            return await self._send_as(Call(context, None), method, wire, client, revision)
+            # The questions are in the result, so no nursery is needed.
+            return await self._send_as(Call(context, None), method, sent_params, client, revision)
         async with open_hidden_nursery() as nursery:
-            return await self._send_as(Call(context, nursery), method, wire, client, revision)
+            return await self._send_as(Call(context, nursery), method, sent_params, client, revision)
 
-    async def _send_as(self, call: Call, method: str, wire: dict[str, Any], client: Client, revision: Revision) -> Any:
+    async def _send_as(
+        self, call: Call, method: str, sent_params: dict[str, Any], client: Client, revision: Revision
+    ) -> Any:
         context = call.context
-        request = {**wire, "_meta": {**self._meta(context, revision), CLIENT: call.client}}
+        request = {**sent_params, "_meta": {**self._meta(context, revision), CLIENT: call.client}}
 
-        # The mounted server's progress is the progress of our request; our own reporter limits the rate.
+        # The progress of the mounted server is that of our request. Our own reporter limits the rate.
         async def report(progress: Progress) -> None:
             await context.report_progress(progress.progress, progress.total, progress.message)
 
-        with self._calls.entered(call):
-            # No timeout: our request has a deadline, and its cancellation is passed on.
+        with self._calls.in_flight(call):
+            # No timeout, because our request has a deadline, and its cancellation is passed on.
             result = await self._answer(call, client, method, request, timeout=inf, progress=report)
-            # A question may be answered by another call of the same client, which must not lose its handler.
+            # A question of another call of the same client may be asked in the nursery of this one.
             await call.until_answered()
-        return _without_protocol(result)
+        return _without_protocol_meta(result)
 
     @staticmethod
     async def _answer(call: Call, client: Client, method: str, params: dict[str, Any], **options: Any) -> Any:
-        """Return the server's answer to a call. Without an answer, the call stays pending."""
+        """Return the server's answer to a call. If there is none, the call stays pending."""
         call.is_pending = REVISIONS[client.revision].inputs is Inputs.BACK_CHANNEL
         try:
             result = await client.request(method, params, **options)
@@ -295,16 +299,17 @@ class CallRelay:
 
     def _meta(self, context: Context, revision: Revision) -> dict[str, Any]:
         """Return the caller's ``_meta``, with its capabilities if the revision has them in each request."""
-        # Members of the protocol describe the conversation between our client and us, not the one with the mounted
-        # server.
+        # Members of the protocol describe the connection between our client and us, so they are not forwarded.
         meta = {
-            key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
+            key: value
+            for key, value in context.meta.items()
+            if not key.startswith(_PROTOCOL) and key not in _UNFORWARDED
         }
         if self._forwards_caller:
             meta[CALLER] = encode_caller(context.principal, context.caller)
-        # 2026-07-28 has no handshake, so the request itself must say what the caller can answer.
+        # 2026-07-28 has no handshake, so the request itself must declare the capabilities of the caller.
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
-            # We follow tasks, whether the caller does or not.
+            # The relay follows tasks, even if the caller cannot.
             extensions = {**(context.client_capabilities.extensions or {}), TASKS_EXTENSION: {}}
             capabilities = evolve(context.client_capabilities, extensions=extensions)
             meta[CLIENT_CAPABILITIES] = revision.unstructure(capabilities)
@@ -318,19 +323,19 @@ class CallRelay:
         level = inputs_of(context).scope.log_level
         if level is None or revision.log_level is not LogLevel.SESSION or client.capabilities.logging is None:
             return
-        wanted = _SEVERITY[level]
-        # The level of a session is only ever lowered: another caller may still need the finer messages.
-        if self._level is not None and self._level[0] is client and self._level[1] <= wanted:
+        severity = _SEVERITY[level]
+        # The level of a session is never raised, because another caller may still need the lower level.
+        if self._level is not None and self._level[0] is client and self._level[1] <= severity:
             return
-        self._level = client, wanted
+        self._level = client, severity
         try:
-            await client.set_log_level(LEVELS[wanted])
+            await client.set_log_level(LEVELS[severity])
         except MCPError as error:
             _log.info("%s does not take a log level: %s", self._name, error)
 
 
-def _without_protocol(result: Any) -> Any:
-    """The result without what one conversation's protocol put into its ``_meta``."""
+def _without_protocol_meta(result: Any) -> Any:
+    """Return a result without the members of ``_meta`` that describe the connection to the mounted server."""
     if not isinstance(result, Result) or not result.meta:
         return result
     kept = {key: value for key, value in result.meta.items() if not key.startswith(_PROTOCOL)}
@@ -338,15 +343,15 @@ def _without_protocol(result: Any) -> Any:
 
 
 def describe_reason(reason: str, *, is_isolated: bool) -> str:
-    """Return a reason for clients: without standard error, where the program may have written secrets.
+    """Return an error text for clients, without standard error, where the program may have written secrets.
 
     Args:
-        is_isolated: Whether the mounted server is the process of an isolated plugin; the text then names the plugin.
+        is_isolated: True if the mounted server is the process of an isolated plugin.
     """
     text = remove_stderr(reason)
     if not is_isolated:
-        # A process of ours is a detail of isolation; for a client, the plugin has failed.
         return text
-    # Python's own message is empty, and an operator has to know that max_memory_mb was reached.
+    # The message of a MemoryError is empty, and the operator must learn that max_memory_mb was reached.
     hint = " (out of memory: max_memory_mb)" if "MemoryError" in reason else ""
+    # Clients and the operator know the plugin, not the server in its process.
     return text.replace("the server ", "the plugin's process ", 1) + hint

@@ -1,8 +1,8 @@
-"""Access decisions of an isolated plugin, requested from its process and cached for two seconds.
+"""Access decisions of an isolated plugin, which are requested from its process and cached for two seconds.
 
-The mount of an isolated plugin uses this if the plugin has authorizers. They decide about calls in their own process.
-Lists, subscriptions and completions need the decision without waiting, so it is cached here. Denied and unknown entries
-are not shown.
+The mount of an isolated plugin uses this if the plugin has authorizers. The authorizers decide about calls in their own
+process. Lists, subscriptions and completions cannot wait for a decision, so it is cached here. Entries that are denied
+or unknown are not shown.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["AccessReport", "RemoteAccess"]
 _log = logging.getLogger("mcptrio.mounting.remote_access")
 
 ORDER: Final = 1000
-"""Runs after other middleware: a request that they refuse needs no decision."""
+"""The order of the middleware. It runs after others, because a request that they refuse needs no decision."""
 TTL_SECONDS: Final = 2.0
-"""Seconds for which a decision is kept. The plugin's process decides about each call again."""
+"""Seconds for which a decision is cached. The plugin's process decides about each call again."""
 ANSWER_TIMEOUT: Final = 5.0
 """Seconds that a request waits for a decision."""
 _MAX_PRINCIPALS: Final = 1000
@@ -60,7 +60,7 @@ class AccessReport:
     """The scopes of the entries in the other process.
 
     Args:
-        has_authorizers: Whether there are authorizers.
+        has_authorizers: True if the plugin has authorizers.
         scopes: Required scopes, by kind and name.
     """
 
@@ -80,7 +80,7 @@ class AccessReport:
 
 @frozen
 class _AccessDecision:
-    may: dict[str, frozenset[str]]
+    allowed: dict[str, frozenset[str]]
     until: float
 
 
@@ -95,75 +95,75 @@ class RemoteAccess:
         self, catalog: Catalog, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]
     ) -> None:
         self._catalog = catalog
-        # Owned by the server: if this fails, only the plugin's own entries may be refused, which it decides about.
+        # A separate owner: if this code fails, only the plugin's entries are refused.
         self._owner = Owner(name=f"{name}, isolated")
         self._has_authorizers = False
         self._name = name
         self._upstream = upstream
         self._own_name = own_name
-        self._known: OrderedDict[Principal | None, _AccessDecision] = OrderedDict()
+        self._decisions: OrderedDict[Principal | None, _AccessDecision] = OrderedDict()
         self._generation = 0
 
-    def take(self, access: AccessReport) -> None:
+    def reset(self, access: AccessReport) -> None:
         """Discard all decisions, because the entries have changed."""
         self._generation += 1
-        self._known.clear()
+        self._decisions.clear()
         if access.has_authorizers and not self._has_authorizers:
-            # Only now, so a plugin without authorizers costs other requests nothing.
+            # Added only now, so that a plugin without authorizers costs other requests nothing.
             self._has_authorizers = True
             # Removed first, so that a second list does not add the functions twice.
             self._catalog.authorizers.withdraw(self._owner)
-            self._catalog.middleware.add(self.learn, self._owner, ORDER)
+            self._catalog.middleware.add(self.fetch_decision, self._owner, ORDER)
             self._catalog.authorizers.add(self.authorize, self._owner)
 
     def end(self) -> None:
-        """Deny everything from now on, because the entries are about to be withdrawn."""
+        """Deny access to all entries from now on, because they are about to be withdrawn."""
         self._generation += 1
-        self._known.clear()
+        self._decisions.clear()
         if self._has_authorizers:
             self._catalog.middleware.withdraw(self._owner)
 
-    async def learn(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """The middleware: fetch the decision about the principal before the request is handled."""
-        # A call of another plugin's tool does not need the decision, and must not wait for this process.
+    async def fetch_decision(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        """Fetch the decision about the principal before the request is handled. This is the middleware."""
+        # A call of another plugin's tool needs no decision, and must not wait for the process.
         is_another = request.plugin is not None and request.plugin != self._name
         if request.method in _CHECKED_METHODS and not is_another:
-            await self._learn(request)
+            await self._fetch(request)
         return await proceed()
 
     def authorize(self, component: Component, principal: Principal | None) -> bool:
-        """The authorizer: decides about the plugin's entries and abstains for all others."""
+        """Return the cached decision about an entry of the plugin, and allow all others. This is the authorizer."""
         if component.plugin != self._name:
             return True
-        decision = self._known.get(principal)
-        own = self._own_name(component.kind, component.name)
-        # Unknown means denied: showing too little is corrected two seconds later, showing too much is a leak.
-        return decision is not None and own in decision.may[component.kind]
+        decision = self._decisions.get(principal)
+        own_name = self._own_name(component.kind, component.name)
+        # Without a decision, the entry is denied. An entry that is missing for two seconds is better than a leak.
+        return decision is not None and own_name in decision.allowed[component.kind]
 
     # Private
 
-    async def _learn(self, request: RequestView) -> None:
+    async def _fetch(self, request: RequestView) -> None:
         principal, now = request.principal, trio.current_time()
-        decision = self._known.get(principal)
+        decision = self._decisions.get(principal)
         if decision is not None and decision.until > now:
-            self._known.move_to_end(principal)
+            self._decisions.move_to_end(principal)
             return
         ask = partial(self._ask, {CALLER: encode_caller(principal, request.caller)})
         generation = self._generation
         try:
             with trio.fail_after(ANSWER_TIMEOUT):
-                may = await self._upstream.ask(ask)
+                allowed = await self._upstream.ask(ask)
         except (MCPTrioError, trio.TooSlowError) as error:
-            # While the process is disconnected, earlier decisions stay valid: no call can reach it.
+            # While the process is disconnected, earlier decisions stay valid, because no call can reach it.
             _log.info("%s: access decision not received: %s", self._name, error or "no answer in time")
             return
         if generation != self._generation:
-            # The entries have changed meanwhile: the decision is good for this request only.
+            # The entries have changed in the meantime, so the decision is valid for this request only.
             now -= TTL_SECONDS
-        self._known[principal] = _AccessDecision(may, now + TTL_SECONDS)
-        self._known.move_to_end(principal)
-        if len(self._known) > _MAX_PRINCIPALS:
-            self._known.popitem(last=False)
+        self._decisions[principal] = _AccessDecision(allowed, now + TTL_SECONDS)
+        self._decisions.move_to_end(principal)
+        if len(self._decisions) > _MAX_PRINCIPALS:
+            self._decisions.popitem(last=False)
 
     @staticmethod
     async def _ask(meta: dict[str, Any], client: Client) -> dict[str, frozenset[str]]:

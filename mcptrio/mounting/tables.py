@@ -1,7 +1,7 @@
 """The tables ``[mount.NAME]`` of ``mcptrio.toml``, and the servers that they name.
 
-Read by :mod:`mcptrio.mounting.mounts`. An entry that is wrong does not affect the other servers: the server is listed
-with the reason.
+:mod:`mcptrio.mounting.mounts` reads them. An invalid entry does not affect the other servers. Its server is listed with
+the reason.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from attrs.validators import ge, gt, in_, le, optional
 from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.plugins.policy import ToolPolicy
@@ -26,7 +27,7 @@ __all__ = ["MountTable", "MountTables", "MountedServer", "mounted_servers"]
 
 _log = logging.getLogger("mcptrio.mounting")
 
-# The fields of MountTable that say how a server is reached.
+# The fields of MountTable that describe how to connect to a server.
 _ENTRY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "transport")
 
 
@@ -62,7 +63,7 @@ class MountTable:
     """A file of a host (``mcp.json``), in place of ``command``: all its servers are mounted, by their own names."""
 
     disabled: bool = False
-    """Whether the server is left out."""
+    """True if the server is left out."""
 
     prefix: str | None = None
     """The beginning of its tools' and prompts' names; by default the name of the server, empty for no prefix."""
@@ -83,25 +84,25 @@ class MountTable:
     """Seconds without a call, at least 1, after which the server is stopped until the next call; unset: never."""
 
     lazy: bool = False
-    """Whether the server is stopped once its lists are read, until the first call."""
+    """True if the server is stopped once its lists are read, until the first call."""
 
     task: Literal["never", "optional"] = "optional"
-    """Whether a call that takes long becomes a task, for clients that have tasks."""
+    """True if a call that takes long becomes a task, for clients that have tasks."""
 
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     """The revision to speak with it; unset: the newest that both sides know."""
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What hosts write in ``mcpServers``."""
+        """The entry in the form of ``mcpServers``."""
         given = {name: value for name in _ENTRY if (value := getattr(self, name)) is not None}
-        # Hosts write this one key in their own spelling.
+        # Host applications spell this one key differently.
         renamed = {"envFile" if name == "env_file" else name: value for name, value in given.items()}
         return {key: str(value) if isinstance(value, Path) else value for key, value in renamed.items()}
 
     @property
     def options(self) -> MountOptions:
-        """How the server is mounted. Our start waits for all servers together, so no mount waits for its own."""
+        """The options of the mount. The start timeout is 0, because our start waits for all servers together."""
         shared = {each.name for each in fields(MountOptions)} & {each.name for each in fields(MountTable)}
         return MountOptions(**{name: getattr(self, name) for name in shared - {"start_timeout"}}, start_timeout=0)
 
@@ -116,12 +117,12 @@ class MountTables:
 
 @frozen(kw_only=True)
 class MountedServer:
-    """One server.
+    """One configured server.
 
     Args:
-        target: The target that connects to it. It may hold secrets.
-        mount: Offers its tools, prompts and resources; ``None`` if its entry is wrong.
-        failure: The problem with its entry.
+        target: The target of the connection, which may contain secrets.
+        mount: The mount of the server; ``None`` if the entry is invalid.
+        failure: The error in the entry.
     """
 
     name: str
@@ -142,21 +143,21 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
         ConfigError: A file cannot be read, or two files have a server of the same name.
     """
     found: dict[str, MountedServer] = {}
-    # First the tables that name a server themselves, because they take precedence over files.
+    # The tables that name a server themselves come first, because they take precedence over files.
     for name, table in tables.servers.items():
         if table.file is None and not table.disabled:
             found[name] = _mounted(name, table, table.entry)
     for own_name, table in tables.servers.items():
         if table.file is None or table.disabled:
             continue
-        # `file` together with `command` or `url` is ambiguous, so neither is used.
+        # A table with `file` and also `command` or `url` is ambiguous, so its server is left out.
         if table.entry:
             found[own_name] = _mounted(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
             for name, target, failure in _of_file(table.file):
                 if name in found and found[name].table.file is not None:
-                    raise ConfigError(f"expected one server {name!r} in the files, got two")
-                # A table with this name without `file` takes precedence, even if it only disables the server.
+                    raise ConfigError(f"expected one server {quote_name(name)} in the files, got two")
+                # A table with this name and without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
                     found[name] = _mounted(name, table, target, failure)
     return found
@@ -179,6 +180,6 @@ def _mounted(name: str, table: MountTable, target: Any, failure: str | None = No
             )
         except ConfigError as error:
             failure = str(error)
-    # Logged here, since the configuration is read before list_mounts can be called.
+    # Logged here, because the configuration is read before list_mounts can be called.
     _log.error("the server %s is left out: %s", name, failure)
     return MountedServer(name=name, table=table, target=target, failure=failure)

@@ -1,7 +1,7 @@
-"""The connection to a mounted server: started when it is needed, kept, and stopped when it is idle.
+"""The connection to a mounted server, which is started when it is needed and stopped when it is idle.
 
-The mount runs it in the nursery of our plugin's lifespan, and the relay uses it. Only its own task makes connections,
-never the task of a call, so a cancelled call does not affect others.
+The mount runs it in the nursery of our plugin's lifespan, and the relay uses it. Connections are made in that nursery,
+not in the task of a call, so a cancelled call does not affect others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Upstream:
     """The connection of one mount.
 
     Args:
-        take: Reads one kind of list and offers its entries; called again when the list has changed.
+        read_list: Reads one kind of list and offers its entries. It is called again when the list has changed.
         recorder: Records the messages.
 
     Raises:
@@ -57,53 +57,55 @@ class Upstream:
         options: MountOptions,
         *,
         handlers: Handlers,
-        take: Callable[[ManagedServer, ListKind], Awaitable[None]],
+        read_list: Callable[[ManagedServer, ListKind], Awaitable[None]],
         recorder: Recorder | None = None,
     ) -> None:
         self._name = name
-        self._ways, self.where, self._can_restart = openers(target)
+        self._openers, self.where, self._can_restart = openers(target)
         if recorder is not None:
-            self._ways = [recorded_opener(way, recorder, f"{UPSTREAM}{name}") for way in self._ways]
+            self._openers = [recorded_opener(opener, recorder, f"{UPSTREAM}{name}") for opener in self._openers]
         self._options = options
-        self._hosting = HostOptions(timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True)
+        self._host_options = HostOptions(
+            timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True
+        )
         self._handlers = handlers
-        self._take = take
+        self._read_list = read_list
         self.member: ManagedServer | None = None
         """The current or the last connection; ``None`` before the first one."""
         self.is_stopped = False
-        """Whether it was stopped until the next call."""
+        """True while the server is stopped until the next call."""
         self.listed = trio.Event()
-        """Set once the lists are offered, for the first time since the start; :meth:`restart` makes a new event."""
+        """Set once the lists are offered for the first time. :meth:`restart` replaces it with a new event."""
         self._users = 0
         self._was_used = False
-        self._used = trio.current_time()
-        self._moved = trio.lowlevel.ParkingLot()
-        self._again = trio.Event()
+        self._last_used = trio.current_time()
+        self._changed = trio.lowlevel.ParkingLot()
+        self._restart_requested = trio.Event()
         self._spoken = SpokenRevision()
         self.starts = 0
         """The number of starts."""
 
     async def run(self) -> None:
-        """Keep the connection while it is wanted. Runs until cancelled."""
+        """Start the server, stop it when it is idle, and start it again for the next call. Runs until cancelled."""
         while True:
-            # A new event for each start: a restart that was asked for before must not end the new connection too.
-            self._again = trio.Event()
+            # A new event for each start, because an earlier request for a restart must not end the new connection.
+            self._restart_requested = trio.Event()
             self.is_stopped = False
             self.starts += 1
             member = self.member = self._new_member()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(member.keep)
                 nursery.start_soon(self._follow, member)
-                self._moved.unpark_all()
-                is_idle = await self._until_let_go(member)
-                # Set before the connection is closed: a call that arrives now waits for the next connection.
+                self._changed.unpark_all()
+                is_idle = await self._wait_idle_or_restart(member)
+                # Set before the connection is closed, so that a call that arrives now waits for the next connection.
                 self.is_stopped = is_idle
                 await member.remove()
                 nursery.cancel_scope.cancel()
-            self._moved.unpark_all()
+            self._changed.unpark_all()
             if is_idle:
                 _log.info("%s stopped: idle; the next call starts it", self._name)
-                await self._until(lambda: self._users > 0 or self._again.is_set())
+                await self._wait_until(lambda: self._users > 0 or self._restart_requested.is_set())
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Call a function with the server's client.
@@ -111,45 +113,45 @@ class Upstream:
         Raises:
             ConnectionClosed: There is no connection within ``options.ready_timeout`` seconds, or it was lost.
         """
-        # One deadline for all three waits below, so that a call waits no longer than the option says.
+        # One deadline for all three waits below, so that a call does not wait longer than the option allows.
         deadline = trio.current_time() + self._options.ready_timeout
         self._users += 1
         self._was_used = True
-        self._moved.unpark_all()
+        self._changed.unpark_all()
         try:
             with trio.move_on_at(deadline):
-                await self._until(lambda: self.member is not None and not self.is_stopped)
+                await self._wait_until(lambda: self.member is not None and not self.is_stopped)
             member = self.member
             if member is None or self.is_stopped:
                 raise ConnectionClosed(f"{self._name} is not connected: it is starting")
 
-            async def reached(client: Client) -> T:
-                # The client learns first that a connection has ended.
+            async def when_connected(client: Client) -> T:
+                # The client notices the end of a connection earlier than the managed server.
                 await client.until_connected(max(deadline - trio.current_time(), 0.0))
                 return await work(client)
 
-            return await member.ask(reached, timeout=max(deadline - trio.current_time(), 0.0))
+            return await member.ask(when_connected, timeout=max(deadline - trio.current_time(), 0.0))
         finally:
-            # The idle timeout does not run meanwhile.
+            # The idle timeout begins when the last call has ended.
             self._users -= 1
-            self._used = trio.current_time()
-            self._moved.unpark_all()
+            self._last_used = trio.current_time()
+            self._changed.unpark_all()
 
     def restart(self) -> None:
-        """End the connection and make a new one at once. Waiting calls raise ConnectionClosed."""
-        self._again.set()
+        """End the connection and make a new one at once. Calls in flight raise ConnectionClosed."""
+        self._restart_requested.set()
         # Calls that wait for the old connection fail now instead of after their timeout.
         self.member = None
         self.listed = trio.Event()
-        self._moved.unpark_all()
+        self._changed.unpark_all()
 
     async def until_listed(self) -> None:
-        """Wait until the lists have been offered, over any number of connections."""
-        await self._until(lambda: self.listed.is_set())
+        """Wait until the lists have been offered, however many connections that takes."""
+        await self._wait_until(lambda: self.listed.is_set())
 
     async def until_settled(self) -> None:
         """Wait until the lists are offered, or the first connection has failed."""
-        await self._until(lambda: self.listed.is_set() or self.has_failed)
+        await self._wait_until(lambda: self.listed.is_set() or self.has_failed)
 
     @property
     def connection(self) -> tuple[int, int]:
@@ -158,50 +160,50 @@ class Upstream:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has never been reached, and the first attempt has failed."""
+        """True if the first attempt to connect has failed, and no later one has succeeded."""
         member = self.member
         return member is not None and member.connections == 0 and member.status.state == "failed"
 
     # Private
 
     def _new_member(self) -> ManagedServer:
-        # The revision of the last connection saves a round trip of negotiation at the next one.
+        # With the revision of the last connection, the negotiation of the next one saves a round trip.
         self._spoken.version = self._options.revision or self._spoken.version
         return ManagedServer(
             self._name,
             prefix="",
-            openers=list(self._ways),
+            openers=list(self._openers),
             where=self.where,
             can_restart=self._can_restart,
             handlers=self._handlers,
-            options=self._hosting,
-            moved=lambda _: self._moved.unpark_all(),
+            options=self._host_options,
+            moved=lambda _: self._changed.unpark_all(),
             spoken=self._spoken,
         )
 
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
-            await self._moved.park()
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._changed.park()
 
-    async def _until_let_go(self, member: ManagedServer) -> bool:
+    async def _wait_idle_or_restart(self, member: ManagedServer) -> bool:
         """Wait for a restart or for the idle timeout. Return True for the timeout."""
-        while not self._again.is_set():
-            # A lazy server is stopped as soon as its lists are known; after the first call the idle timeout applies.
+        while not self._restart_requested.is_set():
+            # A lazy server is stopped as soon as its lists are read. After the first call, the idle timeout applies.
             idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
-            # Not before the lists are offered: a server that is stopped earlier would never have any.
+            # The server is not stopped before the lists are offered, because it would then offer nothing.
             if idle is None or self._users or not self.listed.is_set():
-                await self._moved.park()
-            elif trio.current_time() >= self._used + idle:
+                await self._changed.park()
+            elif trio.current_time() >= self._last_used + idle:
                 return True
             else:
-                with trio.move_on_at(self._used + idle):
-                    await self._moved.park()
+                with trio.move_on_at(self._last_used + idle):
+                    await self._changed.park()
         return False
 
-    # Following it
+    # Following changes
 
     async def _follow(self, member: ManagedServer) -> None:
-        """Offer what it lists, at each connection and whenever that has changed."""
+        """Read the lists at each connection and whenever they have changed."""
         backoff = Backoff()
         # Each round ends when the connection does, or with an error of a list.
         while not member.is_over:
@@ -211,13 +213,13 @@ class Upstream:
                 continue
             if member.is_over:
                 return
-            # A lost connection is logged by the member, with its reason.
+            # The managed server itself logs a lost connection.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
             await member.until(lambda: member.is_over, timeout=backoff.next_pause())
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
-        """Follow the server's changes until it is connected again.
+        """Read the lists and follow their changes, until the server is connected again.
 
         Raises:
             MCPTrioError: A list cannot be read.
@@ -236,28 +238,28 @@ class Upstream:
                     prompts=can.prompts is not None and bool(can.prompts.list_changed),
                     resources=can.resources is not None and bool(can.resources.list_changed),
                 ) as changes:
-                    # After subscribing, so that a change between the two is not missed.
-                    await self._take_all(member)
-                    await self._take_changes(member, changes)
+                    # Read after subscribing, so that no change is missed in between.
+                    await self._read_lists(member)
+                    await self._read_changed_lists(member, changes)
             except MCPError as error:
                 _log.info("%s: subscription to list changes refused: %s", self._name, error)
-                await self._take_all(member)
+                await self._read_lists(member)
                 await trio.sleep_forever()
 
-    async def _take_all(self, member: ManagedServer) -> None:
+    async def _read_lists(self, member: ManagedServer) -> None:
         for kind in KINDS:
-            await self._take(member, kind)
+            await self._read_list(member, kind)
         if not self.listed.is_set():
-            # The idle timeout counts from here, so that a slow start is not followed by an immediate stop.
-            self._used = trio.current_time()
+            # The idle timeout begins here, so that a slow start is not followed by an immediate stop.
+            self._last_used = trio.current_time()
             self.listed.set()
-            self._moved.unpark_all()
+            self._changed.unpark_all()
 
-    async def _take_changes(self, member: ManagedServer, changes: Changes) -> None:
+    async def _read_changed_lists(self, member: ManagedServer, changes: Changes) -> None:
         async for change in changes:
             # One notification covers both lists of the protocol.
             if change.kind == "resources":
-                await self._take(member, "resources")
-                await self._take(member, "templates")
+                await self._read_list(member, "resources")
+                await self._read_list(member, "templates")
             elif change.kind != "resource":
-                await self._take(member, change.kind)
+                await self._read_list(member, change.kind)

@@ -49,15 +49,15 @@ def check_plugin(plugin: object) -> None:
         if hook not in HOOKS:
             # pluggy ignores unknown hooks, so a misspelled hook would have no effect.
             near = get_close_matches(hook, HOOKS, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean `{near[0]}`?" if near else ""
             raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             # pluggy calls hooks synchronously, so a coroutine would never run.
-            raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
+            raise TypeError(f"hook `{name}`: expected a plain function, got an async one")
         _check_parameters(name, hook, value)
         if option := next((option for option in _UNSUPPORTED_OPTIONS if options[option]), None):
-            raise TypeError(f"hook {name!r}: expected @hookimpl without {option}, got {option}={options[option]!r}")
+            raise TypeError(f"hook `{name}`: expected @hookimpl without {option}, got {option}={options[option]!r}")
 
 
 def find_plugin(loaded: object) -> object:
@@ -117,7 +117,7 @@ def _check_parameters(name: str, hook: str, function: Any) -> None:
         is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
         # `self` and `cls` are bound before the hook is called.
         if is_needed and parameter.name not in ("self", "cls", *passed):
-            raise TypeError(f"hook {name!r}: expected parameters among {', '.join(passed)}, got `{parameter}`")
+            raise TypeError(f"hook `{name}`: expected parameters among {', '.join(passed)}, got `{parameter}`")
 
 
 def _serves(plugin: object) -> bool:

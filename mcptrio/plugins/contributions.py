@@ -14,6 +14,7 @@ from mcptrio.capabilities.catalog import Catalog
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.expected import expect
 from mcptrio.ground.guarded import Failure, run_guarded_sync
+from mcptrio.ground.quoting import quote_name
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
@@ -54,7 +55,7 @@ class Contributions:
         known = sorted(self._plugins.plugins)
         for name in expect(self._tables.tables, Mapping, "config"):
             if name not in known:
-                raise ConfigError(f"config: there is no plugin {name!r}{suggest(name, known)}")
+                raise ConfigError(f"config: there is no plugin {quote_name(name)}{suggest(name, known)}")
 
     def set_tables(self, tables: PluginTables) -> set[str]:
         """Set the operator's new settings, for plugins that are loaded from now on.

@@ -14,14 +14,28 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "check_offered", "distribution_of", "import_file", "installed_entry_points", "served_only_by_name"]
+__all__ = [
+    "GROUP",
+    "SHIPPED",
+    "check_offered",
+    "distribution_of",
+    "import_file",
+    "installed_entry_points",
+    "served_only_by_name",
+]
 
 GROUP = "mcptrio"
 """The entry point group of plugins."""
+SHIPPED = frozenset(
+    {"authserver", "code", "documents", "everything", "fetch", "fs", "git", "memory", "openapi", "postgres", "shell"}
+    | {"skills", "sqlite", "thinking", "time"}
+)
+"""The plugins of mcptrio's repository, each in the distribution ``mcptrio-NAME``; a test compares them."""
 _ONLY_BY_NAME = "mcptrio.only-by-name"
 """The entry point group of plugins that a server does not take by default, such as demonstrations."""
 
@@ -61,10 +75,13 @@ def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
     for name in names:
         if name not in offered:
             near = get_close_matches(name, offered, 1)
-            hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+            hint = f"did you mean `{near[0]}`?" if near else f"installed: {', '.join(offered) or 'none'}"
+            if name in SHIPPED:
+                project = f"mcptrio-{name}"
+                hint = f"the distribution {project} has it: in a clone, run `pip install ./plugins/{project}`"
             if Path(f"{name}.py").is_file():
                 hint = f"did you mean the file {name}.py?"
-            raise ConfigError(f"no plugin {name!r} is installed; {hint}")
+            raise ConfigError(f"no plugin {quote_name(name)} is installed; {hint}")
 
 
 def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:

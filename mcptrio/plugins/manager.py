@@ -24,6 +24,7 @@ from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
 from mcptrio.ground.expected import kind_of
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
+from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, unserved_classes_warning
 from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points
@@ -62,8 +63,7 @@ class PluginManager:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.find_replacement: ReplacePlugin | None = None
-        """Decides which plugins are isolated. Called each time a plugin is loaded, so that a restarted plugin gets a
-        new answer."""
+        """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
 
     @classmethod
@@ -207,6 +207,13 @@ class PluginManager:
         outcome = run_guarded_sync(read)
         if isinstance(outcome, Failure):
             raise self.quarantine(plugin, _text(outcome.error), outcome.error)
+        # The settings of an isolated plugin are read in its own process.
+        if not plugin.isolated:
+            for text in tables.unknown_variables(
+                plugin.name, plugin.config_class, lambda: {*self.plugins, *installed_entry_points()}
+            ):
+                plugin.warnings.append(text)
+                _log.warning("%s: %s", plugin.label, text)
         # The process of an isolated plugin adds the prefix itself.
         plugin.prefers_no_prefix = plugin.isolated and outcome.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
@@ -417,7 +424,7 @@ def _text(error: BaseException) -> str:
 def _describe_error(error: BaseException, plugin: Plugin) -> str:
     if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
         # The error itself does not know the distributions of the plugins.
-        return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
+        return f"{error.kind} {quote_name(error.name)} of {plugin.label} is already offered by {error.owner.label}"
     return _text(error)
 
 
@@ -436,8 +443,8 @@ def _take_transports(
             raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
         if name in own or name in offered:
             other = offered[name][0] if name in offered else plugin.label
-            raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
+            raise ValueError(f"transport {quote_name(name)} of {plugin.label} is already offered by {other}")
         offer: Callable[..., Awaitable[None]] = serve
         if not callable(serve):
-            raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
+            raise TypeError(f"transport {quote_name(name)}: expected an async function, got {type(serve).__name__}")
         own[name] = offer

@@ -69,6 +69,8 @@ class Plugin(Owner):
     """Tools that are not offered, with the reason."""
     renamed: dict[str, str] = field(factory=dict)
     """The names of tools whose prefixed name was taken, by their own names."""
+    named_tools: dict[str, str] = field(factory=dict)
+    """The tools that its descriptions name as ``{tool:NAME}``, with the names that clients see."""
     warnings: list[str] = field(factory=list)
     """Problems that do not prevent it from starting."""
     offers: dict[str, list[str]] = field(factory=dict)
@@ -145,6 +147,7 @@ class Plugin(Owner):
         self.failure = self.error = None
         self.offers.clear()
         self.withheld.clear()
+        self.named_tools.clear()
         self.warnings.clear()
         # The hooks belong to objects of the last attempt; `begin` sets new ones.
         self.hooks = None

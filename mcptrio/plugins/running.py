@@ -18,6 +18,7 @@ import trio
 
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.ground.quoting import quote_name
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
@@ -160,7 +161,9 @@ class RunningPlugins:
     def _plugin(self, name: str) -> Plugin:
         plugin = self._plugins.plugins.get(name)
         if plugin is None:
-            raise ConfigError(f"there is no plugin {name!r}; expected one of {', '.join(self._plugins.plugins)}")
+            raise ConfigError(
+                f"there is no plugin {quote_name(name)}; expected one of {', '.join(self._plugins.plugins)}"
+            )
         return plugin
 
     async def _change(self, plugin: Plugin, work: Callable[[], Awaitable[None]]) -> None:

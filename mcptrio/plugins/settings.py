@@ -6,13 +6,14 @@ own settings, read into its class, and those of :class:`mcptrio.plugins.policy.P
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from mcptrio.plugins.policy import RESERVED, PluginPolicy
-from mcptrio.settings.reader import SettingsReader
+from mcptrio.schema.validation_messages import suggest
+from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 
 __all__ = ["PluginTables"]
 
@@ -49,6 +50,28 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key in RESERVED}
         return self.read(PluginPolicy, table, ("plugins", plugin), variables=(plugin,))
+
+    def unknown_variables(
+        self, plugin: str, cls: type[Any] | None, others: Callable[[], Iterable[str]]
+    ) -> Iterator[str]:
+        """Yield a sentence for each variable with the plugin's prefix that is none of its settings.
+
+        Args:
+            others: Returns the names of plugins. Variables of one whose name begins with this plugin's are its own.
+        """
+        prefix = variable_of((plugin, ""))
+        found = [name for name in sorted(self._environ) if name.startswith(prefix)]
+        if not found:
+            return
+        classes = (PluginPolicy,) if cls is None else (cls, PluginPolicy)
+        known = [variable_of((plugin, *key)) for each in classes for key in keys_of_class(each)]
+        found = [name for name in found if name not in known]
+        longer = tuple(
+            each for name in (others() if found else ()) if len(each := variable_of((name, ""))) > len(prefix)
+        )
+        for name in found:
+            if not name.startswith(longer):
+                yield f"{name}: the plugin has no such setting{suggest(name, known)}"
 
     def resolved_table(self, plugin: str) -> dict[str, Any]:
         """Return the table of a plugin, with references replaced by their values.

@@ -20,7 +20,7 @@ from mcptrio.ground.secret import Secret
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.settings.problems import Key
-from mcptrio.settings.reader import refers, variable_of
+from mcptrio.settings.reader import has_reference, variable_of
 
 __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
 
@@ -77,7 +77,7 @@ def shown_settings(
             if attribute.init:
                 name = attribute.alias or attribute.name
                 source = origin(name, with_class=True)
-                by_reference = source != variable_of((plugin.name, name)) and refers(own.get(name))
+                by_reference = source != variable_of((plugin.name, name)) and has_reference(own.get(name))
                 value = getattr(plugin.config, attribute.name)
                 yield _shown(
                     name, value, source, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute))
@@ -86,7 +86,7 @@ def shown_settings(
         # The class is unknown or has refused the values, so they are shown as they are in the file.
         shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
         for name, value in own.items():
-            hidden = refers(value) or name not in shown
+            hidden = has_reference(value) or name not in shown
             yield _shown(name, value, origin(name, with_class=False), is_secret=hidden)
     for attribute in attrs.fields(PluginPolicy):
         source = origin(attribute.name, with_class=True)

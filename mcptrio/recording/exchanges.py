@@ -1,7 +1,7 @@
 """The requests of a recorded client, each with the messages of the server until its response.
 
-A recording has messages in the order of time. Progress and subscriptions name their request. Any other message of a
-server is counted to the open request that began last, because only HTTP shows to which request a message belongs.
+A recording has messages in the order of time. Progress reports and subscribed notifications name their request. Any
+other message of the server is assigned to the newest open request, because only HTTP shows which request it belongs to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordedExchange:
 
     Args:
         steps: The messages before the response.
-        response: ``None`` if there was none, for example because the client cancelled the request.
+        response: ``None`` if there was no response, for example because the client cancelled the request.
         later: The messages after the response, before the next request of the client.
     """
 
@@ -54,11 +54,11 @@ class RecordedExchange:
 
 def exchanges_of(entries: Iterable[RecordedEntry]) -> list[RecordedExchange]:
     """Return the exchanges of messages, in the order of the requests."""
-    sessions: dict[str, _Session] = {}
+    sessions: dict[str, _OpenRequests] = {}
     found: list[RecordedExchange] = []
     for entry in entries:
-        session = sessions.setdefault(entry.session, _Session())
-        exchange = session.take(entry)
+        session = sessions.setdefault(entry.session, _OpenRequests())
+        exchange = session.add(entry)
         if exchange is not None:
             found.append(exchange)
     return found
@@ -90,14 +90,16 @@ def subscription_of(params: Any) -> Any:
     return meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
 
 
-class _Session:
+class _OpenRequests:
+    """The open requests of one recorded session, while its messages are read in order."""
+
     def __init__(self) -> None:
         self._open: dict[str | int | None, RecordedExchange] = {}
         self._open_steps: dict[str | int | None, RecordedStep] = {}
         self._last: RecordedExchange | None = None
 
-    def take(self, entry: RecordedEntry) -> RecordedExchange | None:
-        """Add a message; return the exchange that it begins."""
+    def add(self, entry: RecordedEntry) -> RecordedExchange | None:
+        """Add a message. Return a new exchange if the message is a request of the client."""
         if entry.to_server:
             if entry.is_request:
                 exchange = self._open[entry.id] = self._last = RecordedExchange(request=entry)
@@ -109,11 +111,11 @@ class _Session:
             if exchange_of_id is not None:
                 exchange_of_id.response = entry
         else:
-            self._add(entry)
+            self._add_step(entry)
         return None
 
-    def _add(self, entry: RecordedEntry) -> None:
-        exchange = self._owner(entry)
+    def _add_step(self, entry: RecordedEntry) -> None:
+        exchange = self._exchange_of(entry)
         if exchange is not None:
             step = RecordedStep(entry)
             exchange.steps.append(step)
@@ -122,7 +124,7 @@ class _Session:
         elif self._last is not None and not entry.is_request:
             self._last.later.append(entry)
 
-    def _owner(self, entry: RecordedEntry) -> RecordedExchange | None:
+    def _exchange_of(self, entry: RecordedEntry) -> RecordedExchange | None:
         params = entry.params
         token = params.get("progressToken") if entry.method == "notifications/progress" else None
         subscription = subscription_of(params)
@@ -132,5 +134,5 @@ class _Session:
                 return exchange
             if subscription is not None and exchange.request.id == subscription:
                 return exchange
-        # The newest: it is the last one in the dictionary.
+        # The newest request is the last one in the dictionary.
         return next(reversed(self._open.values()), None)

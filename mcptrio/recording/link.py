@@ -1,4 +1,4 @@
-"""The link of a client that is recorded: passes everything on, and records each message."""
+"""A link that records each message of a client and passes the message on to the client's own link."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recorded_opener(opener: LinkOpener, recorder: Recorder, via: str) -> LinkOpe
 
 
 class _RecordedLink:
-    """A :class:`mcptrio.abc.links.Link` that records what passes."""
+    """A :class:`mcptrio.abc.links.Link` that records the messages."""
 
     def __init__(self, link: Link, session: SessionRecorder) -> None:
         self.name = link.name
@@ -44,8 +44,8 @@ class _RecordedLink:
         self.abandon = link.abandon
         self.cancels_by_leaving = link.cancels_by_leaving
         self.sends_param_headers = link.sends_param_headers
-        self.settled = link.settled
-        self.outgrown = link.outgrown
+        self.start_listening = link.start_listening
+        self.drop_revision = link.drop_revision
         self.until_listening = link.until_listening
         self.wait_closed = link.wait_closed
 
@@ -60,7 +60,7 @@ class _RecordedLink:
         try:
             answer = await self._link.exchange(request, revision, param_headers=param_headers)
         except RequestFailed as failed:
-            # The response to a request that HTTP has refused too.
+            # The server may send a JSON-RPC error with an HTTP error status.
             if failed.reply is not None:
                 self._session.received(ErrorResponse.of(request.id, failed.reply))
             raise

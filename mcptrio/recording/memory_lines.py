@@ -11,11 +11,11 @@ __all__ = ["MemoryLines"]
 
 @final
 class MemoryLines:
-    """Takes the place of a file. The lines are written in a thread, and read in the event loop.
+    """Replaces a :class:`mcptrio.ground.lines_file.LinesFile`. A thread writes lines, and the event loop reads them.
 
     Args:
-        max_messages: Messages after which it is full.
-        max_bytes: Bytes of the messages, with their secrets, after which it is full.
+        max_messages: The number of messages that fit.
+        max_bytes: The bytes of messages that fit, counted before secrets are removed.
     """
 
     def __init__(self, *, max_messages: int, max_bytes: int) -> None:
@@ -25,7 +25,7 @@ class MemoryLines:
         self.full = trio.Event()
 
     def admit(self, size: int) -> bool:
-        """Return whether a message of this size may be written. Once one may not, no other may: no gap is inside."""
+        """Return whether a message of this size fits. No message fits after one that did not, so there are no gaps."""
         self._messages_left -= 1
         self._bytes_left -= size
         if self._messages_left < 0 or self._bytes_left < 0:
@@ -33,8 +33,8 @@ class MemoryLines:
         return not self.full.is_set()
 
     def write(self, line: bytes) -> None:
-        """Append a line; its end is added."""
+        """Append a line and a line feed."""
         self.lines.append(line + b"\n")
 
     def close(self) -> None:
-        """The lines stay readable."""
+        """Do nothing. The lines can still be read."""

@@ -1,6 +1,6 @@
 """Removes secrets from recorded messages.
 
-The recorder uses it for what it writes, and the replayed server for the requests that it looks up.
+The recorder redacts each message that it writes. The replay server redacts each request before it looks the request up.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ __all__ = ["MessageRedactor", "hashed"]
 
 _UNCHECKED = "[redaction failed]"
 _SCHEMAS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
-"""Members whose member names describe values and have none: ``{"password": {"type": "string"}}``."""
-# The names of the protocol's own members, which are not credentials. A replayed client must find them.
-_OWN_NAMES = frozenset({"progressToken", "maxTokens"})
+"""Members with a JSON Schema. There, a name describes a value without containing it, as in
+``{"password": {"type": "string"}}``."""
+# Members of the protocol whose names look like credentials. A replayed client needs their values.
+_PROTOCOL_NAMES = frozenset({"progressToken", "maxTokens"})
 _STATE = "requestState"
 _HASH_MARK = "sha256:"
-_MAX_KNOWN = 2000
-"""Texts, and names, whose result is remembered."""
-_MAX_KNOWN_CHARS = 64
+_MAX_CACHED = 2000
+"""Texts, and member names, whose redaction is cached."""
+_MAX_CACHED_CHARS = 64
+"""Characters of a cached text or member name."""
 
 
 class MessageRedactor:
@@ -35,13 +37,14 @@ class MessageRedactor:
 
     def __init__(self, redactions: Sequence[Callable[[str], str]] = (redact,)) -> None:
         self._redactions = redactions
-        # Most short texts and names come again in each message.
-        self._names: dict[str, bool] = {}
-        self._known: dict[str, str] = {}
-        self._known_by = 0
+        # Most short texts and names are repeated in each message.
+        self._secret_names: dict[str, bool] = {}
+        self._redacted_texts: dict[str, str] = {}
+        # The number of redactions that the cached texts have passed.
+        self._cached_redactions = 0
 
     def clean(self, value: Any, *, in_schema: bool = False) -> Any:
-        """Return a JSON value without secrets. Its structure, numbers and the names of its members stay."""
+        """Return a JSON value without secrets. Its structure, numbers and member names are kept."""
         # The recursion is bounded by the depth of a message.
         if isinstance(value, dict):
             return {name: self._member(name, member, in_schema) for name, member in value.items()}
@@ -51,31 +54,31 @@ class MessageRedactor:
 
     def _member(self, name: str, value: Any, in_schema: bool) -> Any:
         if name == _STATE and isinstance(value, str):
-            # Sealed, but a reader of the file could repeat the request with it. The hash still pairs a result with the
-            # next request.
+            # The state is sealed, but a reader of the file could repeat the request with it. Its hash still shows which
+            # result belongs to the next request.
             return value if value.startswith(_HASH_MARK) else f"{_HASH_MARK}{hashed(value)}"
         if not in_schema and self._is_secret(name):
             return _blank(value)
         return self.clean(value, in_schema=in_schema or name in _SCHEMAS)
 
     def _is_secret(self, name: str) -> bool:
-        found = self._names.get(name)
-        if found is None:
-            found = name not in _OWN_NAMES and is_secret_name(name)
-            if len(self._names) < _MAX_KNOWN and len(name) <= _MAX_KNOWN_CHARS:
-                self._names[name] = found
-        return found
+        is_secret = self._secret_names.get(name)
+        if is_secret is None:
+            is_secret = name not in _PROTOCOL_NAMES and is_secret_name(name)
+            if len(self._secret_names) < _MAX_CACHED and len(name) <= _MAX_CACHED_CHARS:
+                self._secret_names[name] = is_secret
+        return is_secret
 
     def _text(self, text: str) -> str:
-        if len(text) > _MAX_KNOWN_CHARS:
+        if len(text) > _MAX_CACHED_CHARS:
             return self._redacted(text)
-        if len(self._known) >= _MAX_KNOWN or self._known_by != len(self._redactions):
-            self._known.clear()
-            self._known_by = len(self._redactions)
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = self._redacted(text)
-        return found
+        if len(self._redacted_texts) >= _MAX_CACHED or self._cached_redactions != len(self._redactions):
+            self._redacted_texts.clear()
+            self._cached_redactions = len(self._redactions)
+        redacted = self._redacted_texts.get(text)
+        if redacted is None:
+            redacted = self._redacted_texts[text] = self._redacted(text)
+        return redacted
 
     def _redacted(self, text: str) -> str:
         for redaction in self._redactions:
@@ -86,7 +89,7 @@ class MessageRedactor:
 
 
 def hashed(text: str) -> str:
-    """Return a short hash that names the same thing in every process."""
+    """Return a short hash of a text, which is equal in every process."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

@@ -1,8 +1,8 @@
 """Writes messages to a recording: a file of JSON lines.
 
-A server or client that is recorded owns one. The taps of the server's sessions and :mod:`mcptrio.recording.link` pass
-it the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A thread redacts and
-writes the queued messages.
+A recorded server or client owns a recorder. The taps of the server's sessions, or :mod:`mcptrio.recording.link`, pass
+the messages to it. A thread redacts and writes the queued messages. If the queue is full, messages are dropped and
+counted, so a slow disk never delays a call.
 
 Source: JSON Lines.
 """
@@ -40,18 +40,18 @@ __all__ = ["Recorder", "SessionRecorder", "Side"]
 _log = logging.getLogger("mcptrio.recording")
 
 Side: TypeAlias = Literal["server", "client"]
-"""The side that records: ``in`` is a message that it has received."""
+"""The side that records. The direction ``in`` marks a message that this side has received."""
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a file; then it is renamed to ``FILE.1``, which replaces an older one."""
+"""Bytes of a file. A larger file is renamed to ``FILE.1``, which replaces an older one."""
 MAX_QUEUED: Final = 10_000
 """Messages that wait for the thread."""
 MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of the messages that wait for the thread. One larger message is accepted alone."""
+"""Bytes of the messages that wait for the thread. An empty queue accepts one larger message."""
 FLUSH_SECONDS: Final = 0.05
-"""Seconds for which messages are collected: a thread for each would take longer than most calls."""
+"""Seconds for which messages are collected. A switch to a thread for each message would take longer than most calls."""
 CLOSE_SECONDS: Final = 2.0
-"""Seconds for the rest to be written when the recording ends."""
+"""Seconds for writing the queued messages when the recording ends."""
 
 
 @frozen
@@ -73,7 +73,8 @@ class Recorder:
     """Records messages in a file of JSON lines or in memory.
 
     Args:
-        path: The file, made with mode 0600. A recording that exists is renamed to ``FILE.1``. Or memory.
+        path: The file, which is created with mode 0600, or a recording in memory. If the file is a recording already,
+            that one is renamed to ``FILE.1``.
         name: The name of the server.
         redactions: Remove secrets from a text. They are called in a thread.
         max_bytes: Bytes of the file before it is renamed.
@@ -108,11 +109,12 @@ class Recorder:
         self._started = 0.0
         self._began = datetime.now(UTC)
         self._arrived = trio.Event()
-        # Taken in order by the thread that holds the lock. A cancelled wait leaves its thread running.
+        # The thread that holds the lock takes the batches in order. A cancelled wait abandons its thread, which goes
+        # on, so another thread may start.
         self._batches: deque[_Batch] = deque()
         self._writing = threading.Lock()
         self._has_failed = False
-        # Messages that were dropped or could not be written, and that no entry counts yet.
+        # The number of messages that were dropped or not written, and that no line of the file reports yet.
         self._uncounted = 0
 
     @asynccontextmanager
@@ -156,11 +158,11 @@ class Recorder:
 
     def put(self, direction: Literal["in", "out"], session: SessionRecorder, message: Message) -> None:
         """Queue a message. Does not block."""
-        # Encoded at once: the handler may change a list or an object in it, and its size must be known.
+        # The message is encoded at once, because its size must be known, and the handler may change it later.
         data = encode(message)
         if self._memory is not None and not self._memory.admit(len(data)):
             return
-        # An empty queue accepts any message: one that is larger than the whole queue would never be recorded.
+        # Otherwise a message that is larger than the whole queue would never be recorded.
         if self._queue and (len(self._queue) >= MAX_QUEUED or self._bytes + len(data) > MAX_QUEUED_BYTES):
             self._dropped += 1
             return
@@ -215,15 +217,15 @@ class Recorder:
             batch = self._batches.popleft()
             self._uncounted += batch.dropped
             for number, each in enumerate(batch.queue):
-                if not self._written(file, self._entry(each)):
-                    # The disk is probably full. Each further attempt would fail too, and take its time.
+                if not self._try_write(file, self._entry(each)):
+                    # The disk is probably full, so each further attempt would fail too and only take time.
                     self._uncounted += len(batch.queue) - number
                     break
             else:
-                if self._uncounted and self._written(file, {**self._times(batch.t), "dropped": self._uncounted}):
+                if self._uncounted and self._try_write(file, {**self._times(batch.t), "dropped": self._uncounted}):
                     self._uncounted = 0
 
-    def _written(self, file: LinesFile | MemoryLines, entry: Mapping[str, Any]) -> bool:
+    def _try_write(self, file: LinesFile | MemoryLines, entry: Mapping[str, Any]) -> bool:
         try:
             if self._has_failed:
                 # Ends a line that a full disk has cut short.
@@ -270,7 +272,7 @@ class SessionRecorder:
         self.principal = principal
 
     def received(self, incoming: Incoming) -> None:
-        """Record a message or a batch of the other side. For an invalid message, only the answer is recorded."""
+        """Record a message or a batch of the other side. Of an invalid message, only the answer is recorded."""
         for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             if not isinstance(message, Malformed):
                 self.recorder.put("in", self, message)
@@ -281,6 +283,6 @@ class SessionRecorder:
             self.recorder.put("out", self, message)
 
     def ended(self) -> None:
-        """The session has ended."""
+        """Report that the session has ended."""
         if self._on_ended is not None:
             self._on_ended()

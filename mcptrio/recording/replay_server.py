@@ -1,8 +1,8 @@
 """Answers requests from a recording, as the recorded server did.
 
 ``mcptrio replay --as server`` serves it over stdio, and :func:`mcptrio.testing.replayed` in memory. A request is
-matched by its method and parameters. Equal requests get the recorded responses in their order, and then the last one
-again. Ids, ``_meta`` and progress tokens are those of the live client.
+matched by its method and parameters. Equal requests get the recorded responses in order; when none is left, the last
+one is repeated. Ids, ``_meta`` and progress tokens are those of the live client.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ ANSWER_TIMEOUT: Final = 600.0
 """Seconds for the client's answer to a question."""
 EOF_TIMEOUT: Final = 5.0
 """Seconds for answers in flight after the client has closed its side."""
-# Their parameters describe the client, so the live client may differ from the recorded one.
+# The parameters of these methods describe the client, so those of the live client may differ from the recorded ones.
 _NEGOTIATION: Final = frozenset({"initialize", "server/discover"})
-# Clients send them on their own, and their result is empty.
+# Clients send these requests on their own, and their result is empty.
 _EMPTY: Final = frozenset({"ping", "logging/setLevel"})
 _MAX_COMPARED: Final = 200
 """Recorded requests that are compared to find the nearest one."""
@@ -108,16 +108,16 @@ class _Connection:
         try:
             while True:
                 for incoming in await self._channel.receive():
-                    await self._take(incoming)
+                    await self._dispatch(incoming)
         except trio.EndOfChannel:
             return
         except ConnectionClosed:
             self._nursery.cancel_scope.cancel()
 
-    async def _take(self, incoming: Incoming) -> None:
+    async def _dispatch(self, incoming: Incoming) -> None:
         if isinstance(incoming, Batch):
             for message in incoming.messages:
-                await self._take(message)
+                await self._dispatch(message)
         elif isinstance(incoming, Malformed):
             await self._send(incoming.reply)
         elif isinstance(incoming, Request):
@@ -147,14 +147,14 @@ class _Connection:
     def _key(self, method: str, params: Mapping[str, Any] | None) -> bytes:
         if method in _NEGOTIATION:
             return b""
-        # The recording has no secrets, so those of the live request are removed before it is compared.
+        # The recording has no secrets, so the secrets of the live request are removed before the comparison.
         return orjson.dumps(self._redactor.clean(without_meta(params)), option=orjson.OPT_SORT_KEYS)
 
     def _find(self, request: Request) -> RecordedExchange | None:
         waiting = self._recorded.get(request.method, {}).get(self._key(request.method, request.params))
         if waiting is None:
             return None
-        # The last one stays, for all further requests that are equal.
+        # The last exchange is kept for all further equal requests.
         return waiting.popleft() if len(waiting) > 1 else waiting[0]
 
     def _refusal(self, request: Request) -> ErrorResponse:
@@ -175,11 +175,11 @@ class _Connection:
     async def _answer(self, request: Request, exchange: RecordedExchange, scope: trio.CancelScope) -> None:
         try:
             with scope:
-                await self._act(request, exchange)
+                await self._replay(request, exchange)
         finally:
             del self._scopes[request.id]
 
-    async def _act(self, request: Request, exchange: RecordedExchange) -> None:
+    async def _replay(self, request: Request, exchange: RecordedExchange) -> None:
         t = exchange.request.t
         for step in exchange.steps:
             await self._pause(step.entry.t - t)
@@ -190,7 +190,7 @@ class _Connection:
                 await self._ask(step.entry)
                 t = step.answer.t
         if exchange.response is None:
-            # As in the recording: there is no response, until the client cancels the request.
+            # The recorded request has no response, so this one stays open until the client cancels it.
             await trio.sleep_forever()
         await self._pause(exchange.response.t - t)
         await self._send(_response(request.id, exchange.response.message))
@@ -208,14 +208,14 @@ class _Connection:
         params = _renumbered(entry.params, request.id)
         if entry.method == "notifications/progress":
             live = (request.params or {}).get("_meta")
-            # The live client has asked for no progress.
+            # The live client has not asked for progress.
             if not isinstance(live, dict) or "progressToken" not in live:
                 return
             params["progressToken"] = live["progressToken"]
         await self._send(Notification(entry.method or "", params or None))
 
     async def _ask(self, entry: RecordedEntry) -> None:
-        """Send a request of the server, and wait for the answer, whatever it is."""
+        """Send a request of the recorded server, and wait for any answer."""
         self._question_count += 1
         id = f"replay-{self._question_count}"
         waiter = self._questions[id] = Waiter()

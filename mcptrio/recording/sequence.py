@@ -1,6 +1,6 @@
-"""The messages of a recording for a person: each response with its request, its time and its outcome.
+"""The messages of a recording as a person reads them: each response with its request, its duration and its outcome.
 
-``mcptrio show`` and the console show them.
+``mcptrio show`` and the console display them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class RecordedMessage:
         to_server: True for a message of the client.
         session: The transport with a number, or with a hash of the session's id.
         principal: The subject of the authenticated client.
-        method: That of its request, for a response; ``None`` if the request is not in the recording.
-        target: The tool, prompt or resource, or another parameter that says most to a person.
+        method: The method; for a response, that of its request, or ``None`` if the recording lacks the request.
+        target: The tool, prompt or resource, or another parameter that tells a person most about the message.
         seconds: From the request to this response; ``None`` for other messages.
-        outcome: ``ok``, an error or another result of a response; ``no response`` for a request without one.
+        outcome: ``ok``, an error or another result of a response; ``no response`` for a request without a response.
+        has_failed: True for an error and its request, and for a request without a response.
         message: The message as JSON, without secrets.
     """
 
@@ -60,12 +61,12 @@ def sequence_of(entries: Sequence[RecordedEntry]) -> Iterator[RecordedMessage]:
     """Yield the messages in their order."""
     requests: dict[int, RecordedEntry] = {}
     responses: dict[int, RecordedEntry] = {}
-    waiting: dict[tuple[str, bool, str | int | None], RecordedEntry] = {}
+    unanswered: dict[tuple[str, bool, str | int | None], RecordedEntry] = {}
     for entry in entries:
         if entry.is_request:
-            waiting[entry.session, entry.to_server, entry.id] = entry
+            unanswered[entry.session, entry.to_server, entry.id] = entry
         elif entry.is_response:
-            request = waiting.pop((entry.session, not entry.to_server, entry.id), None)
+            request = unanswered.pop((entry.session, not entry.to_server, entry.id), None)
             if request is not None:
                 requests[entry.number], responses[request.number] = request, entry
     for entry in entries:
@@ -76,6 +77,7 @@ def sequence_of(entries: Sequence[RecordedEntry]) -> Iterator[RecordedMessage]:
             outcome = _outcome(entry.message)
         elif entry.is_request and response is None:
             outcome = "no response"
+        # A response is shown with the method and the target of its request.
         named = request if request is not None else entry
         yield RecordedMessage(
             number=entry.number,

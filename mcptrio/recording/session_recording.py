@@ -1,6 +1,6 @@
-"""Records the sessions of a server: all of them in a file, or one of them in memory while the server runs.
+"""Records the sessions of a server: all of them in a file, or one of them in memory.
 
-The server makes both. Sessions pass their messages to the recorders as their taps.
+The server makes both recordings. Each session passes its messages to a tap, which is a session recorder.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 @final
 class SessionRecording:
-    """One session of a running server, recorded in memory. ``Server.record_session`` makes it.
+    """A recording of one session in memory, which ``Server.record_session`` makes.
 
-    It can be read during the recording and afterwards. It ends after 2,000 messages or 8 MiB.
+    The messages can be read during the recording and afterwards. The recording ends after 2,000 messages or 8 MiB.
 
     Args:
         name: The name of the server.
@@ -52,7 +52,7 @@ class SessionRecording:
 
     @property
     def is_full(self) -> bool:
-        """True once a message was left out, because the recording is too large."""
+        """True once a message was left out because the recording is full."""
         return self._memory.full.is_set()
 
     @property
@@ -92,7 +92,7 @@ class SessionRecording:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Redact what is recorded during the block."""
+        """Redact and store the messages that are recorded during the block."""
         async with self.recorder.running():
             yield
 
@@ -105,9 +105,9 @@ def recorder_of_session(
     Args:
         on_ended: Called when the session has ended.
     """
-    # The name of a socket also has the client's address.
+    # The name of a session on a socket also contains the client's address.
     via = session.name.partition(" ")[0]
-    # Hashed: with the id, a reader of the file could send messages in the session.
+    # The id is hashed, because a reader of the file could send messages in the session with it.
     is_stored = session.is_counted and not session.is_shared
     name = f"{via}-{hashed(session.id)}" if is_stored else None
     subject = session.principal.subject if session.principal is not None else None

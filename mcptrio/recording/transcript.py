@@ -1,7 +1,7 @@
 """Reads a recording.
 
-``mcptrio show`` and ``mcptrio replay`` use it. A line that cannot be read, for example one that a full disk has cut
-short, is counted and left out.
+``mcptrio show`` and ``mcptrio replay`` use it. An unreadable line, for example one that a full disk has cut short, is
+counted and left out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import orjson
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 
 __all__ = [
     "FORMAT",
@@ -30,9 +31,9 @@ FORMAT: Final = "mcptrio_recording"
 """The member of the first line that has the version of the format."""
 FORMAT_VERSION: Final = 1
 UPSTREAM: Final = "mount "
-"""The beginning of ``via`` for the messages between a server and a server that it mounts."""
+"""The prefix of ``via`` for messages between the recorded server and a server that it mounts."""
 MAX_READ_BYTES: Final = 512 * 1024 * 1024
-"""Bytes of a recording that is read, both parts together."""
+"""Bytes of a recording that can be read, both parts together."""
 _MAX_HEADER_BYTES: Final = 64 * 1024
 
 
@@ -110,7 +111,7 @@ class Transcript:
         found = tuple(entry for entry in self.entries if entry.session == session)
         if not found:
             known = ", ".join(dict.fromkeys(entry.session for entry in self.entries)) or "none"
-            raise ConfigError(f"{self.path}: there is no session {session!r}; there are: {known}")
+            raise ConfigError(f"{self.path}: there is no session {quote_name(session)}; there are: {known}")
         return found
 
 
@@ -118,7 +119,7 @@ def is_recording(path: Path) -> bool:
     """Return whether a file is a recording, or empty.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     if not path.is_file():
         return False
@@ -128,7 +129,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read_transcript(path: Path) -> Transcript:
-    """Read a recording, with its first part ``FILE.1`` if the file became too large.
+    """Read a recording, including ``FILE.1`` if that file is the first part of the same recording.
 
     Raises:
         ConfigError: The file cannot be read, is not a recording, or is too large.
@@ -196,7 +197,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def entry_of(value: Mapping[str, Any], number: int, header: Mapping[str, Any]) -> RecordedEntry | None:
-    """Return the message of a line; ``None`` if it has none."""
+    """Return the message of a line; ``None`` if the line has no message."""
     t, message, direction = value.get("t"), value.get("message"), value.get("dir")
     if not isinstance(t, int | float) or not isinstance(message, dict) or direction not in ("in", "out"):
         return None

@@ -38,6 +38,8 @@ _CHECKED_KEYWORDS = frozenset({"pattern", "uniqueItems", "$defs", "additionalPro
 _ANNOTATION_KEYWORDS = ("title", "description", "default")
 _MAX_CHOICES = 1_000
 """More choices than a person reads. A client may show all of them in one menu."""
+# Clients show the title as the label of the field; without one they would show its name, `value`.
+_SCALAR_TITLE = "Answer"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -129,7 +131,7 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> ElicitationForm:
     # Equal choices could not be distinguished in the answer.
     if not 0 < len(values) <= _MAX_CHOICES or len(set(values)) != len(values):
         raise TypeError(f"field `value`: expected 1 to {_MAX_CHOICES} different choices, got {len(values)}")
-    field: dict[str, Any] = {"type": "string"}
+    field: dict[str, Any] = {"type": "string", "title": _SCALAR_TITLE}
     if titles is None:
         field["enum"] = values
     else:
@@ -144,7 +146,9 @@ def _of_scalar(annotation: Any) -> ElicitationForm:
     except TypeError as error:
         message = str(error)
         raise TypeError(message if message.startswith("field ") else f"field `value`: {message}") from error
-    return attrs.evolve(form, restore=lambda content: form._restore(content).value)
+    value = {"title": _SCALAR_TITLE, **form.schema["properties"]["value"]}
+    schema = {**form.schema, "properties": {"value": value}}
+    return attrs.evolve(form, schema=schema, restore=lambda content: form._restore(content).value)
 
 
 def _of_class(cls: Any) -> ElicitationForm:

@@ -1,4 +1,4 @@
-"""Serving a server: one module per transport, and the processes around them."""
+"""Serves a server: one module per transport, worker processes, and the configuration of a server process."""
 
 from __future__ import annotations
 

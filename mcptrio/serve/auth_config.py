@@ -1,6 +1,6 @@
-"""The ``[auth]`` table of ``mcptrio.toml``, and the authenticator that it configures.
+"""The table ``[auth]`` of ``mcptrio.toml``, and the guard that it configures.
 
-The commands that serve use it. If ``[auth]`` exists, requests are authenticated: an error in it ends the start.
+The commands that serve use it. An error in ``[auth]`` prevents the start, so that no server runs without its guard.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Introspection:
     Args:
         client_id: The id of this server's client at the issuer.
         client_secret: The secret of that client.
-        method: The authentication method; by default as the issuer's metadata says.
+        method: The authentication method; by default chosen from the issuer's metadata.
         issuer: The issuer of the tokens; by default the only one of ``issuers``.
-        endpoint: The introspection endpoint; by default as the issuer's metadata says.
+        endpoint: The introspection endpoint; by default taken from the issuer's metadata.
         audience: True if a response has to name one of the audiences; ``false`` if the issuer serves this server alone.
         remember: Seconds, up to 3600, for which a response is cached, and after which the token of an open connection
             is verified again, unless ``limits.remember`` is less.
@@ -80,16 +80,16 @@ class AuthLimits:
 
     Args:
         failures_per_minute: Failed authentications of one address per minute; 0 for no limit.
-        failures_burst: Failures that may come at once.
-        addresses: Addresses whose failures are remembered.
-        proofs: DPoP proofs that are remembered.
-        proofs_per_key: DPoP proofs of one key that are remembered.
-        tokens: Verified tokens in the cache.
-        remember: Seconds, up to 3600, for which a signed token is not verified again, and after which the token of an
-            open connection is.
+        failures_burst: Failures of one address that may come at once.
+        addresses: The number of addresses whose failures are counted.
+        proofs: The number of DPoP proofs in the replay cache.
+        proofs_per_key: The number of DPoP proofs of one key in the replay cache.
+        tokens: The number of verified tokens in the cache.
+        remember: Seconds, up to 3600, for which a signed token is not verified again. The token of an open connection
+            is verified again after this time.
         keys_fresh: Seconds after which an issuer's keys are fetched again.
-        keys_stale: Seconds for which they are used if fetching fails.
-        keys_refetch_after: Seconds between two attempts.
+        keys_stale: Seconds for which keys are used if fetching fails.
+        keys_refetch_after: Seconds between two attempts to fetch keys.
     """
 
     failures_per_minute: float = field(default=30.0, validator=number(0))
@@ -112,7 +112,7 @@ class AuthSettings:
         resource: The URL of the endpoint as clients write it; a list if it is mounted several times.
         issuers: The issuers of accepted tokens, from which clients obtain them.
         audience: Accepted audiences of tokens; by default ``resource``.
-        jwks: The URL of the only issuer's keys; by default as its metadata says.
+        jwks: The URL of the only issuer's keys; by default taken from its metadata.
         introspection: Asks an issuer about its tokens instead of verifying their signatures.
         tokens: A file of tokens that ``mcptrio token`` maintains.
         scopes: The scopes that every request needs.
@@ -164,15 +164,18 @@ class AuthSettings:
 
 
 def read_settings(config: ServeConfig, environ: Mapping[str, str] | None = None) -> AuthSettings | None:
-    """Return the table ``[auth]``, with the environment taking precedence; ``None`` if neither has any of it.
+    """Return the settings of ``[auth]``. The environment takes precedence over the file.
+
+    Returns:
+        ``None`` if neither the file nor the environment has a setting of ``[auth]``.
 
     Raises:
-        ConfigError: A value is invalid; names file, line and key.
+        ConfigError: A value is invalid. The message names file, line and key.
     """
     variables = os.environ if environ is None else environ
-    if not config.asks_for_auth(variables):
+    if not config.has_auth(variables):
         return None
-    reader = SettingsReader(folder=config.beside("."), error=config.error, environ=variables)
+    reader = SettingsReader(folder=config.resolve_path("."), error=config.error, environ=variables)
     settings = reader.read(AuthSettings, config.auth or {}, (_TABLE,), variables=(_TABLE,))
     check_variables(variables, {variable_of((_TABLE, *key)) for key in keys_of_class(AuthSettings)}, (_TABLE,))
     return settings
@@ -185,7 +188,7 @@ def guard_of(
     fetch: Fetch | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ResourceServer | None:
-    """Return the authenticator that ``[auth]`` configures; ``None`` without such a table.
+    """Return the guard that ``[auth]`` configures; ``None`` without such a table.
 
     Args:
         key: A secret that all replicas of the service share, so that each accepts the others' DPoP nonces.
@@ -193,17 +196,17 @@ def guard_of(
         environ: The environment; by default that of the process.
 
     Raises:
-        ConfigError: A value is invalid; names file, line and key.
+        ConfigError: A value is invalid. The message names file, line and key.
     """
     settings = read_settings(config, environ)
     if settings is None:
         return None
     try:
-        return _guard(settings, key, fetch)
+        return _make_guard(settings, key, fetch)
     except ConfigError as error:
         raise config.error((_TABLE, "tokens"), str(error)) from error
     except ValueError as error:
-        # The error names the value first, "resource: expected ...", so its line in the file can be found.
+        # The message begins with the name of the value, "resource: expected ...", which gives the line in the file.
         name, _, problem = str(error).partition(": ")
         known = {each.name for each in fields(AuthSettings)}
         where = {"authorization_servers": "issuers", "issuer": "issuers", "introspection_endpoint": "introspection"}
@@ -216,16 +219,16 @@ def guard_of(
 async def principal_of_environment(
     config: ServeConfig, *, fetch: Fetch | None = None, environ: MutableMapping[str, str] | None = None
 ) -> Principal | None:
-    """Return the user of this process over standard input and output: the principal of the token in ``MCPTRIO_TOKEN``.
+    """Return the principal of the client over standard input and output: that of the token in ``MCPTRIO_TOKEN``.
 
     Returns:
-        ``None`` without ``[auth]`` or a token; then the user is anonymous.
+        ``None`` for an anonymous client: without ``[auth]``, or without a token.
 
     Raises:
         ConfigError: The token is invalid or cannot be verified, or a value of ``[auth]`` is invalid.
     """
     variables = os.environ if environ is None else environ
-    # Removed from the environment, so neither plugins nor their child processes receive it.
+    # Removed from the environment, so that neither plugins nor their child processes receive it.
     token = variables.pop(TOKEN, "")
     guard = guard_of(config, fetch=fetch, environ=variables)
     if guard is None or not token:
@@ -238,11 +241,11 @@ async def principal_of_environment(
         raise ConfigError(f"{TOKEN}: {error.message}; the log says why") from error
 
 
-def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> ResourceServer:
+def _make_guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> ResourceServer:
     limits = settings.limits
     if settings.issuers and not settings.scopes:
         _log.warning("auth.scopes is empty: every token that an issuer issues for this audience is accepted")
-    verifiers = [*_of_issuers(settings, fetch), *_of_file(settings.tokens)]
+    verifiers = [*_issuer_verifiers(settings, fetch), *_file_verifiers(settings.tokens)]
     if settings.dpop_nonces and settings.dpop == "off":
         raise ValueError("dpop_nonces: expected dpop to be accepted or required, got off")
     certificates = None
@@ -288,7 +291,7 @@ def _recheck(settings: AuthSettings) -> float:
     return max(1.0, remember if introspection is None else min(remember, introspection.remember))
 
 
-def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:
+def _issuer_verifiers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:
     introspection, audience = settings.introspection, settings.audience or settings.resources
     if not settings.issuers:
         for name, given in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
@@ -301,10 +304,10 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
         raise ValueError(f"jwks: expected one issuer, whose keys these are, got {len(settings.issuers)}")
     if fetch is None:
         named = [*settings.issuers, settings.jwks, introspection.endpoint if introspection else None]
-        # Only configured URLs may be in private networks. Metadata of an issuer may not lead there, unless
-        # private_networks is set.
-        reach = AddressPolicy(private=settings.private_networks, origins=[each for each in named if each is not None])
-        fetch = Fetcher(reach)
+        # Only configured URLs may be in private networks. URLs in an issuer's metadata may be there only if
+        # private_networks is True.
+        policy = AddressPolicy(private=settings.private_networks, origins=[each for each in named if each is not None])
+        fetch = Fetcher(policy)
     rules = ClaimRules(
         algorithms=settings.algorithms,
         types=settings.types or ClaimRules().types,
@@ -313,10 +316,10 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
         remember=settings.limits.remember,
         remembered=settings.limits.tokens,
     )
-    return [_of_issuer(settings, each, fetch, audience, rules) for each in settings.issuers]
+    return [_issuer_verifier(settings, each, fetch, audience, rules) for each in settings.issuers]
 
 
-def _of_issuer(
+def _issuer_verifier(
     settings: AuthSettings, issuer: str, fetch: Fetch, audience: Sequence[str], rules: ClaimRules
 ) -> TokenVerifier:
     introspection, limits = settings.introspection, settings.limits
@@ -349,7 +352,7 @@ def _of_issuer(
     return JWTTokens(IssuerKeys(issuer, fetch, jwks=settings.jwks, times=times), audience=audience, rules=rules)
 
 
-def _of_file(path: Path | None) -> Sequence[TokenVerifier]:
+def _file_verifiers(path: Path | None) -> Sequence[TokenVerifier]:
     """Return the verifier of a token file.
 
     Raises:
@@ -357,6 +360,6 @@ def _of_file(path: Path | None) -> Sequence[TokenVerifier]:
     """
     if path is None:
         return []
-    # StaticTokens tolerates a missing file at run time; at the start it is an error.
+    # A missing file is an error at the start; later, StaticTokens rejects all tokens until the file exists.
     read_tokens(path)
     return [StaticTokens(path)]

@@ -18,10 +18,11 @@ from attrs import field, fields, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.expected import integer
+from mcptrio.ground.quoting import quote_name
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.settings.problems import Key, shown
+from mcptrio.settings.problems import Key, describe_value
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 from mcptrio.settings.toml_source import TOMLSource, read_toml
 
@@ -64,7 +65,7 @@ _CLASSES: Final = MappingProxyType(
     }
 )
 # Tables that other modules read.
-_OTHERS: Final = ("auth", "plugins", "mount")
+_OTHER_TABLES: Final = ("auth", "plugins", "mount")
 # The prefix of the variables of [auth].
 _AUTH_VARIABLES: Final = "MCPTRIO_AUTH_"
 
@@ -78,7 +79,7 @@ class _PluginName(str):
     def from_setting(cls, value: object, folder: Path) -> _PluginName:
         if not isinstance(value, str):
             raise ValueError("Expected `str`")
-        # A relative path begins at the folder of the configuration, wherever the command is run.
+        # A relative path starts at the folder of the configuration file, not at the working directory.
         return cls(folder / Path(value).expanduser()) if value.endswith(".py") else cls(value)
 
 
@@ -232,17 +233,17 @@ class ServeConfig:
         """The table ``[auth]``, not yet validated; see ``mcptrio.serve.auth_config``."""
         return self._table(self.tables, ("auth",)) if "auth" in self.tables else None
 
-    def asks_for_auth(self, environ: Mapping[str, str]) -> bool:
-        """Return whether ``[auth]`` exists, or a variable that may belong to it."""
-        # A misspelled variable must not leave the server open, so it counts as an empty table.
+    def has_auth(self, environ: Mapping[str, str]) -> bool:
+        """Return True if ``[auth]`` exists, or a variable with its prefix."""
+        # A misspelled variable must not leave the server without a guard, so it counts as an empty table.
         return self.auth is not None or any(name.startswith(_AUTH_VARIABLES) for name in environ)
 
     def is_set(self, *key: str) -> bool:
-        """Return whether the file or the environment sets a key of a table."""
+        """Return True if the file or the environment sets a key of a table."""
         return variable_of(key) in self._environ or key[-1] in self.tables.get(key[0], {})
 
-    def beside(self, name: str) -> Path:
-        """Return a path in the file, relative to the file's folder."""
+    def resolve_path(self, name: str) -> Path:
+        """Return a path from the file; a relative one starts at the file's folder."""
         return self.source.path.parent / name if self.source is not None else Path(name)
 
     def where(self, key: Key) -> str | None:
@@ -261,16 +262,16 @@ class ServeConfig:
         """Read every table that the file or the environment contains.
 
         Args:
-            prefix: The key of the table around them, for a profile.
+            prefix: The key of the profile that contains the tables, if any.
 
         Raises:
             ConfigError: A table, a key or a value is invalid.
         """
-        known = (*_CLASSES, *_OTHERS)
+        known = (*_CLASSES, *_OTHER_TABLES)
         for key, table in self.tables.items():
             if key not in known:
                 near = get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+                hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
                 raise self.error((*prefix, key), f"there is no such table; {hint}")
             if key in _CLASSES:
                 self._read(key, prefix)
@@ -287,7 +288,7 @@ class ServeConfig:
 
     def _read(self, name: str, prefix: Key = ()) -> Any:
         reader = SettingsReader(
-            folder=self.beside("."), error=self.error, environ=self._environ, tables_with=_tables_with
+            folder=self.resolve_path("."), error=self.error, environ=self._environ, tables_with=_tables_with
         )
         table = self._table(self.tables, (name,), prefix)
         return reader.read(_class_of(name), table, (*prefix, name), variables=(name,))
@@ -299,7 +300,7 @@ class ServeConfig:
     def _table(self, tables: Mapping[str, Any], key: Key, prefix: Key = ()) -> Mapping[str, Any]:
         table = tables.get(key[-1], {})
         if not isinstance(table, dict):
-            raise self.error((*prefix, *key), f"expected a table, got {shown(table, ())}")
+            raise self.error((*prefix, *key), f"expected a table, got {describe_value(table, ())}")
         return table
 
 
@@ -349,7 +350,7 @@ def check_variables(environ: Mapping[str, str], known: Collection[str], tables: 
     for variable in environ:
         if variable.startswith(prefixes) and variable not in known:
             near = get_close_matches(variable, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
+            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
             raise ConfigError(f"{variable}: there is no such setting; {hint}")
 
 
@@ -360,21 +361,21 @@ def _class_of(name: str) -> type[Any]:
 
 
 def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | None) -> dict[str, Any]:
-    """Return the tables merged with those of a profile. Every profile is checked, also those that are not selected."""
+    """Return the tables merged with those of a profile, after checking every profile."""
     profiles = tables.pop("profiles", {})
     if not isinstance(profiles, dict):
-        raise source.error(("profiles",), f"expected a table, got {shown(profiles, ())}")
+        raise source.error(("profiles",), f"expected a table, got {describe_value(profiles, ())}")
     for name, table in profiles.items():
         if not isinstance(table, dict):
-            raise source.error(("profiles", name), f"expected a table, got {shown(table, ())}")
+            raise source.error(("profiles", name), f"expected a table, got {describe_value(table, ())}")
         ServeConfig(source, table).check(("profiles", name))
     ServeConfig(source, tables).check()
     if profile is None:
         return tables
     if profile not in profiles:
         near = get_close_matches(profile, profiles, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(profiles) or 'none'}"
-        raise ConfigError(f"{source.path}: there is no profile {profile!r}; {hint}")
+        hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(profiles) or 'none'}"
+        raise ConfigError(f"{source.path}: there is no profile {quote_name(profile)}; {hint}")
     source.overlay = (("profiles", profile), profiles[profile])
     for name, other in (("only", "enable"), ("enable", "only")):
         if name in profiles[profile].get("server", {}):
@@ -395,5 +396,5 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _is_reference(table: Mapping[str, Any]) -> bool:
-    """Return whether a table refers to a variable or a file: ``{ "$env" = "NAME" }``."""
+    """Return True if a table is a reference to a variable or a file: ``{ "$env" = "NAME" }``."""
     return any(name.startswith("$") for name in table)

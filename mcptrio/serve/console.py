@@ -1,7 +1,7 @@
-"""The console of a running server: its options, and where it is found.
+"""The interface of a console for a running server: its options, and finding the installed one.
 
-The distribution ``mcptrio-console`` has one. ``mcptrio serve --console`` finds it through the entry point group
-``mcptrio.consoles``, and serves it together with the server.
+``mcptrio serve --console`` finds a console through the entry point group ``mcptrio.consoles``, and serves it together
+with the server. The distribution ``mcptrio-console`` has one.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def _any_host(_host: str | None) -> bool:
 
 @frozen(kw_only=True)
 class ConsoleOptions:
-    """The access to a console, and the facts that it cannot learn from its server.
+    """Who may open a console, and functions for information that the server does not have.
 
     Args:
         read_only: True to show everything and change nothing.
         scope: The scope that an access token needs to open the console; ``None`` accepts no tokens.
-        announce: A function called with the path of each new link, which opens the console once.
+        announce: A function called with the path of each new link. A link opens the console once.
         guard: Verifies access tokens; without one, only links open the console.
-        is_host_served: Returns whether a value of ``Host`` names this server.
+        is_host_served: Returns True if a value of ``Host`` names this server.
         settings_of: Returns the settings of a plugin, without secrets.
-        tokens_of: Returns about how many tokens each tool of a plugin takes in a conversation.
-        request_of: Returns the session and the plugin for whose request the calling code runs.
+        tokens_of: Returns the approximate number of tokens that each tool of a plugin takes in a model's context.
+        request_of: Returns the session number and the plugin of the request in which the calling code runs.
     """
 
     read_only: bool = False
@@ -76,7 +76,7 @@ class ConsoleApp(Protocol):
 
 
 class MakeConsole(Protocol):
-    """What an entry point of ``mcptrio.consoles`` names."""
+    """The function that an entry point of ``mcptrio.consoles`` names."""
 
     def __call__(self, server: Server, options: ConsoleOptions, /) -> ConsoleApp: ...
 

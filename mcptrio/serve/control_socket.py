@@ -1,7 +1,7 @@
-"""The control socket of a process that serves: it tells the status to processes of the same user.
+"""The control socket of a process that serves, which sends the status to processes of the same user.
 
-The command line opens one for each server. A reader connects, receives one document
-(:mod:`mcptrio.serve.process_status`), and sends nothing. Without a reader, the socket costs one waiting task.
+The command line opens one for each server. A reader connects and receives one document
+(:mod:`mcptrio.serve.process_status`). Without a reader, the socket costs one waiting task.
 
 Source: unix(7), "SO_PEERCRED".
 """
@@ -36,7 +36,7 @@ _WRITE_TIMEOUT: Final = 1.0
 """Seconds for a reader to take the document."""
 _BACKLOG: Final = 8
 _MAX_SHARE: Final = 0.02
-"""Share of the time that documents may take: with thousands of sessions, readers get the same one for some seconds."""
+"""Share of the time that encoding documents may take. With thousands of sessions, a document is reused for seconds."""
 _CREDENTIALS: Final = struct.Struct("3i")
 """``struct ucred``: the process, user and group of the peer."""
 
@@ -55,17 +55,17 @@ class ControlSocket:
         self._opened = trio.Event()
         self._server: Server | None = None
         self._addresses: tuple[str, ...] = ()
-        self._since = 0.0
+        self._opened_at = 0.0
         self._document = b""
         self._fresh_until = -math.inf
 
     def opened(self, server: Server, addresses: Sequence[str]) -> None:
-        """Show this server, which has opened."""
-        self._server, self._addresses, self._since = server, tuple(addresses), trio.current_time()
+        """Send the status of this server, which is open now."""
+        self._server, self._addresses, self._opened_at = server, tuple(addresses), trio.current_time()
         self._opened.set()
 
     async def run(self) -> None:
-        """Answer readers once the server is open, until cancelled."""
+        """Send the status to each reader, once the server is open and until cancelled."""
         await self._opened.wait()
         try:
             bound = _listen()
@@ -76,7 +76,7 @@ class ControlSocket:
         async with StreamListener(bound.listener, _log) as listener:
             try:
                 while True:
-                    # One reader at a time, so readers cannot take memory or time without bound.
+                    # One reader at a time bounds the memory and time that readers take.
                     await self._answer(await listener.accept())
             finally:
                 bound.remove()
@@ -89,7 +89,7 @@ class ControlSocket:
                 try:
                     await stream.send_all(self._current_document())
                 except trio.BrokenResourceError:
-                    pass  # the reader has left
+                    pass  # the reader has disconnected
 
     def _current_document(self) -> bytes:
         started = perf_counter()
@@ -107,7 +107,7 @@ class ControlSocket:
             parent=self._parent,
             transport=self._transport,
             addresses=self._addresses,
-            age=trio.current_time() - self._since,
+            age=trio.current_time() - self._opened_at,
             sessions=sum(session.is_counted for session in server.supervisor.sessions),
             status=server.status,
         )

@@ -15,14 +15,14 @@ from mcptrio.runtime.background import RESTARTS
 from mcptrio.server import Server
 from mcptrio.telemetry import instruments, names
 from mcptrio.telemetry.instruments import Reading
-from mcptrio.telemetry.measures import MAX_VALUES
+from mcptrio.telemetry.metrics_observer import MAX_VALUES
 
 __all__ = ["LoopLag", "ServerGauges"]
 
 _CHANNELS: Final = frozenset({"stdio", "http session", "sse", "websocket", "memory"})
 _SAMPLE_SECONDS: Final = 0.5
 _SAMPLES: Final = 20
-"""Samples of ten seconds."""
+"""Samples that are kept: those of ten seconds."""
 
 
 class LoopLag:

@@ -18,7 +18,7 @@ from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import first_exception, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, make_http_app
-from mcptrio.serve.opened import CLOSE_TIMEOUT, serve_transport, until_left
+from mcptrio.serve.transport import CLOSE_TIMEOUT, serve_transport, serving_block
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ __all__ = ["HTTPSockets", "over_http", "serve_http"]
 
 @frozen(kw_only=True)
 class HTTPSockets:
-    """The sockets of an HTTP server, if a host and a port are not enough.
+    """The sockets of an HTTP server that needs more than a host and a port.
 
     Args:
-        bind: Addresses instead of host and port: ``host:port``, ``[v6]:port``, ``unix:/path``, ``fd://N``.
+        bind: Addresses in place of host and port: ``host:port``, ``[v6]:port``, ``unix:/path``, ``fd://N``.
         tls: A context for HTTPS, for example from :class:`mcptrio.serve.tls.Certificates`.
-        leaving: Set it some time before ``shutdown`` if other processes accept from the same sockets. Then no more
-            connections are accepted, each is closed after its next response, and requests are still served.
-        pause: A function called with the number of connections. It returns the seconds for which the next one is left
-            to other processes that accept from the same sockets.
+        leaving: Set it some time before ``shutdown`` if other processes accept from the same sockets. Then the server
+            accepts no more connections, still serves requests, and closes each connection after its next response.
+        pause: A function called with the number of connections. It returns the seconds to wait before accepting the
+            next one, so that other processes can accept it from the same sockets.
     """
 
     bind: Sequence[str] = ()
@@ -52,8 +52,8 @@ async def over_http(
 ) -> AsyncIterator[list[str]]:
     """Open the server and serve it over HTTP during the block.
 
-    At the end no more connections are accepted, requests in flight have the server's shutdown timeout, and a second
-    later the connections are closed.
+    At the end of the block, the server accepts no more connections. Requests in flight have the server's shutdown
+    timeout; a second later the connections are closed.
 
     Args:
         host: The address to listen on, which is also accepted in ``Host``.
@@ -69,7 +69,7 @@ async def over_http(
     require_trio("over_http")
     expect(server, Server, "over_http: server")
     expect(options or HTTPOptions(), HTTPOptions, "over_http: options")
-    async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
+    async with serving_block(partial(serve_http, server, host=host, port=port, options=options)) as urls:
         yield urls
 
 
@@ -126,7 +126,7 @@ async def _close_after(
     shutdown: trio.Event, server: Server, closing: trio.Event, delay: float, leaving: trio.Event | None
 ) -> None:
     await shutdown.wait()
-    # A worker that is being replaced needs no delay: another one accepts from the same socket.
+    # A worker that is being replaced needs no delay: its successor accepts from the same socket.
     if server.is_open and not (leaving is not None and leaving.is_set()):
         # During the delay the server still serves and reports that it is not ready, so load balancers stop sending
         # requests.
@@ -136,7 +136,7 @@ async def _close_after(
 
 async def _report_unready(app: HTTPApp, shutdown: trio.Event) -> None:
     await shutdown.wait()
-    app.leave()
+    app.announce_stop()
 
 
 async def _listen(

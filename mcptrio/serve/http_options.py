@@ -26,7 +26,7 @@ def _begins_with_slash(_instance: HTTPOptions, attribute: Attribute[str], value:
         raise ValueError(f"{attribute.name}: expected a path that begins with /, got {value!r}")
 
 
-def _names(names: Iterable[str]) -> tuple[str, ...]:
+def _name_tuple(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise TypeError(f"expected a list of strings, got {names!r}")
     return tuple(names)
@@ -60,9 +60,9 @@ class HTTPOptions(HTTPLimits):
     websocket: bool = True
     http2: bool = False
     access_log: bool = False
-    allow_hosts: tuple[str, ...] = field(default=(), converter=_names)
-    allow_origins: tuple[str, ...] = field(default=(), converter=_names)
-    forwarded: tuple[str, ...] = field(default=(), converter=_names)
+    allow_hosts: tuple[str, ...] = field(default=(), converter=_name_tuple)
+    allow_origins: tuple[str, ...] = field(default=(), converter=_name_tuple)
+    forwarded: tuple[str, ...] = field(default=(), converter=_name_tuple)
     auth: Guard | None = field(default=None, metadata=PROGRAM_ONLY)
 
     def __attrs_post_init__(self) -> None:

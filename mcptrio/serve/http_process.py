@@ -1,6 +1,7 @@
-"""A process that serves HTTP, alone or as a worker, with or without certificates that are watched.
+"""A process that serves HTTP, alone or as a worker.
 
-The command line runs it. It passes sockets and stop events to the function that serves.
+The command line runs it. It handles signals, watches certificates, reports to the parent of a worker, and passes
+sockets and events to the function that serves.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ __all__ = ["HTTPProcess"]
 
 @frozen(kw_only=True)
 class HTTPProcess:
-    """The surroundings of an HTTP server in this process.
+    """The process in which an HTTP server runs.
 
     Args:
         worker: This process as a worker; ``None`` if it serves alone.
-        addresses: Addresses instead of host and port.
+        addresses: Addresses in place of host and port.
         certificates: The certificates for TLS, if any.
-        beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
+        background: Runs while the server runs; see :func:`mcptrio.serve.process.run`.
         renew: A function called at SIGHUP after the certificates are reloaded, in a process that serves alone.
     """
 
@@ -35,7 +36,7 @@ class HTTPProcess:
     addresses: tuple[str, ...] = ()
     certificates: Certificates | None
     renew: Callable[[], Awaitable[None]] | None = None
-    beside: Callable[..., Awaitable[None]] | None = None
+    background: Callable[..., Awaitable[None]] | None = None
 
     def run(self, serve: Callable[..., Awaitable[None]]) -> None:
         """Run ``serve(sockets=..., shutdown=...)`` until it returns. Signals or the parent set ``shutdown``.
@@ -52,9 +53,9 @@ class HTTPProcess:
                 else:
                     await self.worker.run(lambda ends: serve(sockets=self._sockets(ends), shutdown=ends.shutdown), stop)
 
-        # Also in a worker, where SIGHUP would otherwise shut it down: an operator may signal all processes of a
-        # service, and only the parent should react.
-        run(in_process, renew=self._renew, beside=self.beside)
+        # With renew in a worker too, where SIGHUP would otherwise start the shutdown: an operator may signal all
+        # processes of a service, and the parent alone replaces workers.
+        run(in_process, renew=self._renew, background=self.background)
 
     async def _renew(self) -> None:
         if self.certificates is not None:
@@ -76,4 +77,4 @@ class HTTPProcess:
         tls = None if self.certificates is None else self.certificates.context
         if self.worker is None or ends is None:
             return HTTPSockets(bind=self.addresses, tls=tls)
-        return HTTPSockets(bind=self.worker.addresses, tls=tls, leaving=ends.leaving, pause=self.worker.place.pause)
+        return HTTPSockets(bind=self.worker.addresses, tls=tls, leaving=ends.leaving, pause=self.worker.counter.pause)

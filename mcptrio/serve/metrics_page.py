@@ -1,7 +1,7 @@
 """The page ``/metrics`` as an ASGI application, on its own port or beside the MCP endpoint.
 
-:mod:`mcptrio.serve.served_metrics` serves it. A separate port needs no credentials: other machines cannot reach it
-unless the operator names another address. On the port of the endpoint it is guarded like the endpoint.
+:mod:`mcptrio.serve.served_metrics` serves it. On its own port, the page needs no credentials, because by default other
+machines cannot reach that port. On the port of the endpoint, the guard of the endpoint protects it.
 
 Source: Prometheus exposition formats; RFC 6750.
 """
@@ -31,8 +31,8 @@ class MetricsPage:
     Args:
         text: Returns the page.
         media: The media type of the page.
-        guard: Verifies access tokens; without one, the page needs none.
-        scope: That a token needs.
+        guard: Verifies access tokens; without one, the page needs no token.
+        scope: The scope that a token needs.
     """
 
     def __init__(self, text: Callable[[], bytes], media: str, guard: Guard | None = None, scope: str = "") -> None:
@@ -59,7 +59,7 @@ class MetricsPage:
             return HTTPRefusal.because(403, "Origin: not allowed", reason="origin")
         if (refusal := check_page(scope["method"], ("GET", "HEAD"))) is not None or self._guard is None:
             return refusal
-        head = request_head(scope, exchange.headers, is_beside=True)
+        head = request_head(scope, exchange.headers, is_outside_endpoint=True)
         scopes = frozenset({self._scope})
         try:
             principal = await self._guard.admit(head)
@@ -70,5 +70,5 @@ class MetricsPage:
         if principal is None:
             return HTTPRefusal(401)
         if not scopes <= principal.scopes:
-            return refusal_of(self._guard.demand(head, principal, scopes), scopes=scopes)
+            return refusal_of(self._guard.insufficient_scope(head, principal, scopes), scopes=scopes)
         return None

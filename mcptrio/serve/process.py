@@ -1,6 +1,6 @@
-"""A process that only serves: signals start an orderly shutdown.
+"""Runs a function that serves until a signal arrives.
 
-The command line runs it. The first SIGTERM, SIGINT or SIGQUIT starts the shutdown, which is bounded; the second ends
+The command line uses it. The first SIGTERM, SIGINT or SIGQUIT starts the shutdown, which is bounded; the second ends
 the process. SIGHUP reloads the configuration if the command supports it, otherwise it starts the shutdown.
 """
 
@@ -21,9 +21,9 @@ __all__ = ["Hangups", "ReadyStatus", "run"]
 
 _log = logging.getLogger("mcptrio.serve")
 
-_ENDING = ("SIGTERM", "SIGINT", "SIGQUIT")
+_SHUTDOWN_SIGNALS = ("SIGTERM", "SIGINT", "SIGQUIT")
 # Log rotation tools send these to all daemons: they are logged and ignored.
-_HARMLESS = ("SIGUSR1", "SIGUSR2")
+_IGNORED_SIGNALS = ("SIGUSR1", "SIGUSR2")
 
 
 def run(
@@ -31,34 +31,35 @@ def run(
     *,
     hangups: Hangups | None = None,
     renew: Callable[[], Awaitable[None]] | None = None,
-    at_once: Callable[[], None] = lambda: None,
-    beside: Callable[..., Awaitable[None]] | None = None,
+    before_exit: Callable[[], None] = lambda: None,
+    background: Callable[..., Awaitable[None]] | None = None,
 ) -> None:
     """Run ``serve`` until it returns; the first signal sets its event.
 
     Args:
-        serve: A function called with the event.
-        hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
+        serve: A function called with an event, which the first signal sets.
+        hangups: Notified of each SIGHUP. If neither ``hangups`` nor ``renew`` is given, SIGHUP starts the shutdown too.
         renew: A function called for each SIGHUP, one call at a time.
-        at_once: A function called by the second signal before the process ends, from a signal handler.
-        beside: Runs until ``serve`` has returned; ``serve`` begins when it has started.
+        before_exit: A function that the handler of the second signal calls before it ends the process.
+        background: Runs until ``serve`` has returned. ``serve`` begins after ``background`` has called
+            ``task_status.started()``.
     """
-    trio.run(partial(_until_signalled, serve, hangups, renew, at_once, beside))
+    trio.run(partial(_until_signalled, serve, hangups, renew, before_exit, background))
 
 
 class Hangups:
-    """The SIGHUPs of this process, for one waiting task. Several that arrive together count as one."""
+    """The SIGHUPs of this process, for one task that waits for them. Several before the next wait count as one."""
 
     def __init__(self) -> None:
-        self._came = trio.Event()
+        self._notified = trio.Event()
 
-    def came(self) -> None:
-        self._came.set()
+    def notify(self) -> None:
+        self._notified.set()
 
     async def wait(self) -> None:
         """Wait for the next SIGHUP."""
-        await self._came.wait()
-        self._came = trio.Event()
+        await self._notified.wait()
+        self._notified = trio.Event()
 
 
 class ReadyStatus(trio.TaskStatus[list[str]]):
@@ -75,18 +76,18 @@ async def _until_signalled(
     serve: Callable[[trio.Event], Awaitable[None]],
     hangups: Hangups | None,
     renew: Callable[[], Awaitable[None]] | None,
-    at_once: Callable[[], None],
-    beside: Callable[..., Awaitable[None]] | None,
+    before_exit: Callable[[], None],
+    background: Callable[..., Awaitable[None]] | None,
 ) -> None:
     stop = trio.Event()
     if hangups is None and renew is not None:
         hangups = Hangups()
-    with _signals_handled(stop, hangups, at_once):
+    with _signals_handled(stop, hangups, before_exit):
         async with open_hidden_nursery() as nursery:
             if hangups is not None and renew is not None:
                 nursery.start_soon(_renew_at, hangups, renew)
-            if beside is not None:
-                await nursery.start(beside)
+            if background is not None:
+                await nursery.start(background)
             await serve(stop)
             nursery.cancel_scope.cancel()
 
@@ -98,34 +99,34 @@ async def _renew_at(hangups: Hangups, renew: Callable[[], Awaitable[None]]) -> N
 
 
 @contextmanager
-def _signals_handled(stop: trio.Event, hangups: Hangups | None, at_once: Callable[[], None]) -> Iterator[None]:
+def _signals_handled(stop: trio.Event, hangups: Hangups | None, before_exit: Callable[[], None]) -> Iterator[None]:
     """Set ``stop`` at the first signal; end the process at the second."""
-    # Handlers of the system, because Trio's signal receiver needs a responsive event loop. The second signal has to
-    # work if a plugin blocks the loop, or if the shutdown hangs in a shielded wait.
+    # signal.signal(), because Trio's signal receiver needs a responsive event loop. The second signal has to work even
+    # if a plugin blocks the loop, or if the shutdown hangs in a shielded wait.
     token = trio.lowlevel.current_trio_token()
     received: list[int] = []
 
     def receive(number: int, _frame: object) -> None:
         if received:
-            at_once()
+            before_exit()
             os._exit(128 + number)
         received.append(number)
-        token.run_sync_soon(ask, number)
+        token.run_sync_soon(shut_down, number)
 
-    def ask(number: int) -> None:
+    def shut_down(number: int) -> None:
         _log.info("%s: stopping", signal.Signals(number).name)
         stop.set()
 
-    def pass_over(number: int, _frame: object) -> None:
+    def ignore(number: int, _frame: object) -> None:
         token.run_sync_soon(_log.info, "%s: ignored", signal.Signals(number).name)
 
     def hang_up(_number: int, _frame: object) -> None:
         if hangups is not None:
-            token.run_sync_soon(hangups.came)
+            token.run_sync_soon(hangups.notify)
 
     handlers = {
-        **dict.fromkeys(_ENDING, receive),
-        **dict.fromkeys(_HARMLESS, pass_over),
+        **dict.fromkeys(_SHUTDOWN_SIGNALS, receive),
+        **dict.fromkeys(_IGNORED_SIGNALS, ignore),
         "SIGHUP": receive if hangups is None else hang_up,
     }
     # Windows lacks most of these signals.

@@ -1,7 +1,7 @@
-"""The status of a process that serves, and of all those of this user.
+"""The status of a process that serves, as a JSON document, and reading the documents of all processes of this user.
 
-``mcptrio ps`` and ``mcptrio top`` read it from the control sockets (:mod:`mcptrio.serve.control_socket`). A process
-sends one JSON document to each reader, and reads nothing.
+``mcptrio ps`` and ``mcptrio top`` read the documents from the control sockets (:mod:`mcptrio.serve.control_socket`). A
+process sends one document to each reader, and reads nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class ProcessStatus:
     Args:
         parent: The process id of the parent of workers; ``None`` in a process that serves alone.
         transport: ``stdio``, ``http``, ``stream``, ``worker`` or the name of a plugin's transport.
-        addresses: At which clients connect.
-        age: Seconds since the server has opened.
-        sessions: The number of sessions, of which ``status`` has the busiest.
+        addresses: The addresses to which clients connect.
+        age: Seconds since the server was opened.
+        sessions: The number of all sessions; ``status`` may have only some of them.
         status: The status of the server, without the entries of plugins; ``None`` if the process did not send one
             within two seconds.
     """
@@ -59,7 +59,7 @@ class ProcessStatus:
 
 
 def encode_status(process: ProcessStatus) -> bytes:
-    """Return the document. It leaves out what would make it longer than :data:`MAX_BYTES`."""
+    """Return the document, of at most :data:`MAX_BYTES`. Plugins, sessions and tasks are left out if it is longer."""
     status = process.status
     if status is not None:
         process = evolve(process, status=_bounded(status))
@@ -74,7 +74,7 @@ def decode_status(data: bytes) -> ProcessStatus:
     """Return the status in a document.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The document is invalid.
     """
     return msgspec.json.decode(data, type=ProcessStatus)
 
@@ -82,10 +82,10 @@ def decode_status(data: bytes) -> ProcessStatus:
 async def read_processes() -> list[ProcessStatus]:
     """Return the processes of this user that serve, the oldest first. Removes the sockets of processes that ended."""
     found: list[ProcessStatus] = []
-    places = trio.CapacityLimiter(_MAX_READS)
+    limiter = trio.CapacityLimiter(_MAX_READS)
     async with trio.open_nursery() as nursery:
         for path in _sockets():
-            nursery.start_soon(_read_into, found, path, places)
+            nursery.start_soon(_read_into, found, path, limiter)
     return sorted(found, key=lambda each: (-(each.age or 0.0), each.pid))
 
 
@@ -96,16 +96,17 @@ def _sockets() -> Iterator[Path]:
     yield from (path for path in paths if path.stem.isascii() and path.stem.isdecimal())
 
 
-async def _read_into(found: list[ProcessStatus], path: Path, places: trio.CapacityLimiter) -> None:
+async def _read_into(found: list[ProcessStatus], path: Path, limiter: trio.CapacityLimiter) -> None:
     data = None
-    # Readers that have given up fill the queue of a blocked process, and the system refuses further ones.
+    # The connections of earlier readers fill the backlog of a blocked process, and the system then refuses further
+    # ones.
     with suppress(OSError, trio.BrokenResourceError):
-        async with places:
+        async with limiter:
             with trio.move_on_after(_TIMEOUT):
                 try:
                     data = await _read(path)
                 except (ConnectionRefusedError, FileNotFoundError):
-                    # The process was killed. A socket is in its place only once it listens, so it cannot be starting.
+                    # The process was killed. It is not starting, because a socket gets its name only once it listens.
                     _remove(path)
                     return
     try:
@@ -130,10 +131,10 @@ async def _read(path: Path) -> bytes:
 
 
 def _bounded(status: ServerStatus) -> ServerStatus:
-    """Return the status with the busiest sessions, and without the entries of plugins."""
+    """Return the status without the entries of plugins, and with the sessions whose requests are oldest."""
     sessions: list[SessionStatus] = []
     requests = 0
-    # Sessions with the oldest requests first: they are what an operator looks for.
+    # Sessions with the oldest requests first, because an operator looks for requests that hang.
     for session in sorted(status.sessions, key=_oldest, reverse=True)[:_MAX_SESSIONS]:
         kept = session.requests[: max(0, _MAX_REQUESTS - requests)]
         requests += len(kept)

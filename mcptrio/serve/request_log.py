@@ -1,6 +1,6 @@
-"""The observer that writes one line for each request that has ended, to the logger ``mcptrio.requests``.
+"""The observer that logs one line for each ended request to ``mcptrio.requests``.
 
-``mcptrio serve`` adds it to its server. The line of a refused request, and that of the end of a session, go there too.
+``mcptrio serve`` adds it to its server. Refused requests, ended sessions and ended tasks have a line too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["RequestLog"]
 
 _log = logging.getLogger("mcptrio.requests")
 
-_INTERNAL: Final = "mcptrio/"
-"""How the methods begin that processes of mcptrio call among themselves, as ``mcptrio dev`` does."""
+_INTERNAL_PREFIX: Final = "mcptrio/"
+"""The prefix of the methods that processes of mcptrio call among themselves, for example those of ``mcptrio dev``."""
 _MAX_CHARS: Final = 200
-"""Characters of a text of a client."""
+"""Characters of a value in the log; clients choose some values."""
 
 Fields = dict[str, str | int | float]
 
@@ -27,7 +27,7 @@ class RequestLog:
     """See :class:`mcptrio.abc.observers.Observer`."""
 
     def request_ended(self, request: RequestEnded, /) -> None:
-        if request.method.startswith(_INTERNAL):
+        if request.method.startswith(_INTERNAL_PREFIX):
             return
         fields: Fields = {"method": request.method}
         if request.label != request.method:

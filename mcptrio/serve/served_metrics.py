@@ -1,7 +1,6 @@
-"""The metrics of one ``mcptrio serve``: measured by observers, read from the server, sent to OpenTelemetry or shown.
+"""The metrics of a server that ``mcptrio serve`` runs: on the page ``/metrics``, and sent to OpenTelemetry.
 
-The page ``/metrics`` (:mod:`mcptrio.serve.metrics_page`) has its own port, whatever the transport is, or is on the port
-of HTTP.
+The page (:mod:`mcptrio.serve.metrics_page`) is on its own port with any transport, or on the port of HTTP.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.serve.gauges import LoopLag, ServerGauges
 from mcptrio.server import Server
 from mcptrio.telemetry.instruments import MetricsBackend
-from mcptrio.telemetry.measures import Measures
+from mcptrio.telemetry.metrics_observer import MetricsObserver
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["ServedMetrics"]
 
 _CONNECTIONS: Final = 16
-"""Connections at the same time: a scraper needs one."""
+"""Concurrent connections to the page; a scraper needs one."""
 
 
 class ServedMetrics:
-    """The metrics of a server, with the page or the OpenTelemetry provider that gets them.
+    """The metrics of a server, for the page, the OpenTelemetry provider, or both.
 
     Args:
         address: The address of the page, as for :func:`mcptrio.transports.sockets.listen`; empty for a page on the port
             of HTTP, which :meth:`attach_page` adds; ``None`` for no page.
-        provider: Gets the metrics too; ``None`` for no OpenTelemetry.
+        provider: Receives the metrics; ``None`` for no OpenTelemetry.
 
     Raises:
         ConfigError: ``prometheus-client`` is not installed.
@@ -57,7 +56,7 @@ class ServedMetrics:
             from mcptrio.telemetry.otel_metrics import OTelMetrics
 
             backends.append(OTelMetrics(provider))
-        self._measures = Measures(backends)
+        self._measures = MetricsObserver(backends)
         self._lag = LoopLag()
 
     def attach(self, server: Server) -> None:
@@ -69,8 +68,8 @@ class ServedMetrics:
         """Show the page beside the MCP endpoint of this server, if the page has no address.
 
         Args:
-            guard: Verifies access tokens; without one, the page is as open as the endpoint.
-            scope: That a token needs.
+            guard: Verifies access tokens; without one, the page needs no token, like the endpoint.
+            scope: The scope that a token needs.
         """
         if self._address == "":
             page = self._make_page(guard, scope)

@@ -47,13 +47,14 @@ async def serve_process(
     """Serve like :func:`serve_stdio`, in a process that does nothing else.
 
     Args:
-        make: Returns the server. Called once printing can no longer reach the protocol's standard output.
+        make: Returns the server. Called after standard output was redirected, so that print() cannot damage the
+            protocol.
         limits: Limits of one message.
         shutdown: Set it to stop before the end of the input.
         restore: True to restore standard input and output afterwards; False in a process that ends then.
-        identify: Returns the user of the process, before anything is served; its exception ends the call.
-        trusts_forwarded_caller: The parameter of ``mcptrio.runtime.supervisor.Supervisor.serve`` with this name.
-        stores: Opened before the server, which uses them. The session itself is in memory.
+        identify: Returns the principal of the client. Called before the server is opened; its exception is raised.
+        trusts_forwarded_caller: See ``mcptrio.runtime.supervisor.Supervisor.serve``.
+        stores: The stores of the server, opened before it. The session itself is in memory.
         task_status: Started once the server is open, with an empty list.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:

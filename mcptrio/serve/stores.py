@@ -19,7 +19,7 @@ from mcptrio.stores.opening import open_stores
 
 __all__ = ["open_table", "serve_with_stores"]
 
-# In the memory of one process, these would only repeat what it knows.
+# A process that shares these with no other needs no store for them: it keeps the same state itself.
 _PROCESS_PORTS: Final = ("effects", "replays", "quotas")
 
 
@@ -29,10 +29,11 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
 
     Args:
         table: The table ``[stores]``.
-        bus: Reaches the other workers of the parent; ``None`` without workers.
+        bus: Sends messages to the other workers of the parent; ``None`` without workers.
 
     Raises:
-        ConfigError: A URL or a setting is invalid, or an engine does not have what it is named for.
+        ConfigError: A URL or a setting is invalid, or an engine does not support the kind of state for which it is
+            configured.
         StoreFailed: An engine cannot be used.
     """
     opened: dict[str, Stores] = {}
@@ -57,7 +58,7 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
 
 
 def _worst(main: Stores, shared: Sequence[Stores]) -> StoreStatus:
-    """Return the status of the engine that has failed for the longest time; if all work, that of the main one."""
+    """Return the status of the engine that has failed for the longest time, or of the main one if none fails."""
     found = [each.status() for each in shared]
     failing = [each for each in found if each.failing_since is not None]
     if failing:
@@ -74,13 +75,13 @@ async def serve_with_stores(
         server: The server, not yet open.
         table: The table ``[stores]``.
         serve: Opens the server and serves it; called with ``more``.
-        bus: Reaches the other workers of the parent; ``None`` without workers.
+        bus: Sends messages to the other workers of the parent; ``None`` without workers.
 
     Raises:
         ConfigError: A URL or a setting is invalid.
         StoreFailed: An engine cannot be used.
     """
-    # One process with everything in memory needs no bus: it would only repeat to itself what it knows.
+    # A single process with everything in memory needs neither shared stores nor a bus.
     if bus is None and table.is_memory:
         await serve(**more)
         return

@@ -31,7 +31,7 @@ class StoreName(str):
 
 @frozen(kw_only=True)
 class StoresTable(StoreSettings):
-    """The table ``[stores]``: where sessions, events and what replicas share are kept.
+    """The table ``[stores]``: the stores of sessions, events, and the other state that replicas share.
 
     Args:
         url: ``memory``, ``sqlite:PATH``, or the URL of an engine whose distribution is installed.
@@ -49,7 +49,7 @@ class StoresTable(StoreSettings):
 
     @property
     def is_memory(self) -> bool:
-        """Whether the memory of the process keeps everything."""
+        """True if all state is in the memory of the process."""
         return set(self.urls.values()) == {"memory"}
 
     @property

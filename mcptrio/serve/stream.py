@@ -1,8 +1,8 @@
 """A server on stream sockets. Each connection is a session with one message per line, as over stdio.
 
 The command line and embedding programs call it. Connections are not authenticated: any client that can connect can use
-the server. A Unix socket is protected by its permissions, which admit only its owner by default; a network address is
-as open as the network.
+the server. A Unix socket is protected by its permissions, which by default admit only its owner. A network address is
+open to the whole network.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio (the framing).
 """
@@ -23,8 +23,8 @@ from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import require_trio
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
-from mcptrio.serve.opened import serve_transport, until_left
 from mcptrio.serve.stream_options import StreamOptions
+from mcptrio.serve.transport import serve_transport, serving_block
 from mcptrio.server import Server
 from mcptrio.transports.listeners import StreamListener
 from mcptrio.transports.sockets import ListeningSockets, keep_alive, listen
@@ -46,10 +46,11 @@ async def over_streams(
 ) -> AsyncIterator[list[str]]:
     """Open the server and serve connections during the block.
 
-    At the end no more connections are accepted, and requests in flight have the server's shutdown timeout.
+    At the end of the block, the server accepts no more connections, and requests in flight have its shutdown timeout.
 
     Args:
-        addresses: The addresses, as for :func:`over_streams`.
+        addresses: One address or several: ``host:port``, ``[v6]:port``, ``unix:/path``, or ``fd://N`` for an inherited
+            socket.
         options: Limits of connections and messages.
 
     Returns:
@@ -61,8 +62,8 @@ async def over_streams(
     require_trio("over_streams")
     expect(server, Server, "over_streams: server")
     expect(options or StreamOptions(), StreamOptions, "over_streams: options")
-    async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
-        yield where
+    async with serving_block(partial(serve_stream, server, addresses, options=options)) as names:
+        yield names
 
 
 async def serve_stream(
@@ -103,9 +104,9 @@ async def _serve(
     with ExitStack() as stack:
         bound = [stack.enter_context(closing(listen(address, unix_mode=options.unix_mode))) for address in addresses]
         for listening in bound:
-            _warn(listening)
-        # Duplicates: Trio closes its listeners when it is cancelled, but the file of a Unix socket has to be removed
-        # before that.
+            _warn_if_public(listening)
+        # Duplicates, because Trio closes its listeners when it is cancelled, and the file of a Unix socket has to be
+        # removed before that.
         listeners = [StreamListener(each.dup(), _log) for listening in bound for each in listening.sockets]
         connections = _Connections(engine, options)
         async with trio.open_nursery() as nursery:
@@ -113,10 +114,10 @@ async def _serve(
                 accepting.start_soon(
                     partial(trio.serve_listeners, connections.handle, listeners, handler_nursery=nursery)
                 )
-                task_status.started([_shown(name) for listening in bound for name in listening.names])
+                task_status.started([_url(name) for listening in bound for name in listening.names])
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
-            # Now the system refuses new connections at once, instead of letting them wait in the queue.
+            # From now on the system refuses new connections at once; they no longer wait in the backlog.
             stack.close()
 
 
@@ -151,7 +152,7 @@ class _Connections:
                 return
             self._open += 1
             try:
-                await self._engine.run_guarded(partial(self._talk, channel), f"connection {name}")
+                await self._engine.run_guarded(partial(self._serve_channel, channel), f"connection {name}")
             finally:
                 self._open -= 1
                 self._is_full = False
@@ -159,7 +160,7 @@ class _Connections:
             with trio.move_on_after(_REFUSAL_TIMEOUT, shield=True):
                 await channel.aclose()
 
-    async def _talk(self, channel: StreamChannel) -> None:
+    async def _serve_channel(self, channel: StreamChannel) -> None:
         try:
             await self._engine.serve(channel)
         except Overloaded as error:
@@ -183,7 +184,7 @@ class _Connections:
 
 
 async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
-    """Answer the first request with an error; a peer that sends no request in time receives it without an id."""
+    """Respond to the first request with an error. If no request arrives in time, the error has no id."""
     id = None
     with trio.move_on_after(_REFUSAL_TIMEOUT / 2):
         try:
@@ -217,11 +218,11 @@ def _named(stream: trio.SocketStream) -> str:
     return f"tcp [{host}]:{port}" if ":" in host else f"tcp {host}:{port}"
 
 
-def _shown(name: str) -> str:
+def _url(name: str) -> str:
     return name if name.startswith("unix:") else f"tcp://{name}"
 
 
-def _warn(listening: ListeningSockets) -> None:
+def _warn_if_public(listening: ListeningSockets) -> None:
     for each, name in zip(listening.sockets, listening.names, strict=True):
         if each.family in (socket.AF_INET, socket.AF_INET6):
             host = each.getsockname()[0]

@@ -23,7 +23,7 @@ __all__ = ["Certificates", "TLSFiles"]
 
 _log = logging.getLogger("mcptrio.tls")
 
-# Seconds between two looks at the files.
+# Seconds between two checks of the files.
 _POLL_INTERVAL: Final = 2.0
 # Inode, size and modification time of each file; None for a missing file.
 _State: TypeAlias = tuple[tuple[int, int, int] | None, ...]
@@ -37,7 +37,7 @@ class TLSFiles:
         certificate: The server's certificate, followed by the intermediate ones.
         key: The private key; may be in the same file.
         client_ca: Certificate authorities of clients. If set, every client needs a certificate of one of them.
-        passphrase: Returns the passphrase of the key; called at each reading.
+        passphrase: Returns the passphrase of the key. Called each time the files are read.
     """
 
     certificate: Path
@@ -63,7 +63,7 @@ class Certificates:
         self._current = self._read()
         # The servername callback runs in every handshake, even if the client sends no name. It replaces the context.
         self.context: Final = self._read()
-        self.context.sni_callback = self._choose
+        self.context.sni_callback = self._select_context
 
     async def watch(self) -> None:
         """Read the files again when they change. Runs until cancelled."""
@@ -74,15 +74,15 @@ class Certificates:
             if state == self._state:
                 failed = None
             elif state == failed:
-                # The files did not change since the last failed attempt, so no program is still writing them: report
-                # the error.
+                # The files did not change after the failed attempt, so they are not just being written: report the
+                # error.
                 self._reload(state)
                 failed = None
             else:
                 failed = None if self._reload(state, quietly=True) else state
 
     def reload(self) -> bool:
-        """Read the files now; return whether that succeeded.
+        """Read the files now. Return True if that succeeded.
 
         The result is logged. After a failure the old certificate stays in use.
         """
@@ -101,7 +101,7 @@ class Certificates:
         _log.info("certificate reloaded: %s", self._files.certificate)
         return True
 
-    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _select_context(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
 
     def _read_state(self) -> _State:
@@ -155,8 +155,9 @@ def _check_readable(path: Path, what: str) -> None:
     """Check that a file can be opened.
 
     Raises:
-        ConfigError: It cannot. OpenSSL's own error does not name the file.
+        ConfigError: The file cannot be opened.
     """
+    # OpenSSL's own error does not name the file.
     try:
         with path.open("rb"):
             pass

@@ -1,6 +1,6 @@
-"""Stores outside the process, which show what waits for them: the status names the requests, and traces have spans.
+"""Wraps stores outside the process, so that the status shows which requests wait for them, and traces have spans.
 
-``mcptrio serve`` uses them.
+``mcptrio serve`` uses it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mcptrio.runtime.current import CURRENT
 __all__ = ["watched_stores"]
 
 _PORTS: Final = ("sessions", "events", "effects", "replays", "quotas", "tasks")
-"""The stores with operations that wait. Publishing on the bus does not."""
+"""The stores whose operations wait. The bus is not among them."""
 
 
 def watched_stores(stores: Stores, *, traced: bool) -> Stores:
     """Return stores that mark the requests that wait for their engine.
 
     Args:
-        traced: Make a span of each operation.
+        traced: True to make a span of each operation.
     """
     ports: dict[str, Any] = {name: getattr(stores, name) for name in _PORTS}
     watched: dict[str, Any] = {
@@ -47,7 +47,7 @@ class _WatchedStore:
         if not iscoroutinefunction(value):
             return value
         watched = _watched(value, f"{self._name}.{attribute}" if self._traced else None)
-        # Found without this method from now on.
+        # From now on the attribute is found without calling this method.
         self.__dict__[attribute] = watched
         return watched
 
@@ -56,7 +56,7 @@ def _watched(function: Callable[..., Any], operation: str | None) -> Callable[..
     @wraps(function)
     async def watched(*args: Any, **kwargs: Any) -> Any:
         working = CURRENT.get()
-        # A handler may serve another request once the store has answered.
+        # The scope is kept, because the handler may continue in another request when the store has answered.
         scope = working.scope if working is not None else None
         if scope is not None:
             scope.store_waits += 1

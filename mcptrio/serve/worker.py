@@ -1,6 +1,6 @@
-"""The worker side of a process that a parent of workers has started.
+"""The worker's side of a process that a parent of workers has started.
 
-The command line calls :func:`adopt` first, to find out whether this process is a worker. A worker does not outlive its
+The command line calls :func:`current_worker` to find out if this process is a worker. A worker does not outlive its
 parent: when the link ends, it shuts down as after a signal.
 """
 
@@ -26,9 +26,9 @@ from attrs import field, frozen
 from mcptrio.errors import ConfigError
 from mcptrio.serve.worker_balance import ConnectionCounter
 from mcptrio.serve.worker_bus import WorkerBus
-from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink, read_first
+from mcptrio.serve.worker_link import ALIVE_INTERVAL, FrameKind, WorkerLink, read_first
 
-__all__ = ["VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "adopt"]
+__all__ = ["VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "current_worker"]
 
 VARIABLE: Final = "MCPTRIO_WORKER"
 """The environment variable with the descriptor of a worker's link."""
@@ -39,7 +39,7 @@ _EXIT_TIMEOUT: Final = 3.0
 _MAX_SHUTDOWN_SECONDS: Final = 3600.0
 
 
-_PLAIN: Final = ("number", "sockets", "board", "place", "folder", "last_request_timeout", "shutdown")
+_PLAIN_FIELDS: Final = ("number", "sockets", "counters", "index", "folder", "last_request_timeout", "shutdown")
 
 
 @frozen(kw_only=True)
@@ -49,18 +49,18 @@ class WorkerStart:
     Attributes:
         number: The number of the worker, counted from 1 over all that the parent has started.
         sockets: The descriptors of the listening sockets.
-        board: The descriptor of the shared memory with each worker's number of connections.
-        place: The index of this worker in that memory.
-        key: Seals the data that clients store for the server, if no key is configured.
+        counters: The descriptor of the shared memory with each worker's number of connections.
+        index: The index of this worker in that memory.
+        key: The sealing key, if no key is configured.
         folder: A folder for files that the workers share. The parent removes it.
-        last_request_timeout: Seconds for connected clients to send one more request when the worker leaves.
+        last_request_timeout: Seconds for connected clients to send one more request after a LEAVE frame.
         shutdown: Seconds for requests in flight.
     """
 
     number: int
     sockets: tuple[int, ...]
-    board: int
-    place: int
+    counters: int
+    index: int
     key: bytes = field(repr=False)
     folder: str | None
     last_request_timeout: float
@@ -68,7 +68,7 @@ class WorkerStart:
 
     def encode(self) -> bytes:
         key = base64.b64encode(self.key).decode()
-        values = {name: getattr(self, name) for name in _PLAIN}
+        values = {name: getattr(self, name) for name in _PLAIN_FIELDS}
         return json.dumps({**values, "key": key}).encode()
 
     @classmethod
@@ -84,8 +84,8 @@ class WorkerShutdown:
     """The events that end a worker: first ``leaving``, later ``shutdown``, or ``shutdown`` alone.
 
     Attributes:
-        leaving: Accept no more connections, and close each connection after its next response.
-        shutdown: Stop.
+        leaving: Once set, accept no more connections, and close each connection after its next response.
+        shutdown: Once set, stop.
     """
 
     leaving: trio.Event
@@ -93,12 +93,12 @@ class WorkerShutdown:
 
 
 class WorkerProcess:
-    """This process as a worker. Made by :func:`adopt`."""
+    """This process as a worker. Made by :func:`current_worker`."""
 
     def __init__(self, start_parameters: WorkerStart, link: WorkerLink) -> None:
         self.start_parameters = start_parameters
         self.bus = WorkerBus(link)
-        self.place = ConnectionCounter(start_parameters.board, start_parameters.place)
+        self.counter = ConnectionCounter(start_parameters.counters, start_parameters.index)
         self._link = link
 
     @property
@@ -107,13 +107,13 @@ class WorkerProcess:
         return [f"fd://{number}" for number in self.start_parameters.sockets]
 
     def release(self) -> None:
-        """Close the inherited sockets, once the HTTP server has duplicated them."""
+        """Close the inherited sockets. The HTTP server has duplicated them."""
         for number in self.start_parameters.sockets:
             os.close(number)
 
     def ready(self, urls: list[str]) -> None:
-        """Report to the parent that requests are served."""
-        self._link.order(FrameKind.READY, "\n".join(urls).encode())
+        """Report to the parent that this worker serves requests."""
+        self._link.queue(FrameKind.READY, "\n".join(urls).encode())
 
     async def run(self, serve: Callable[[WorkerShutdown], Awaitable[None]], shutdown: trio.Event) -> None:
         """Run ``serve`` until it returns, and process the parent's frames meanwhile."""
@@ -121,7 +121,7 @@ class WorkerProcess:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
             nursery.start_soon(self._receive_orders, ends)
-            nursery.start_soon(self._beat)
+            nursery.start_soon(self._send_alive)
             await serve(ends)
             nursery.cancel_scope.cancel()
 
@@ -131,22 +131,22 @@ class WorkerProcess:
                 while True:
                     for kind, body in await self._link.receive():
                         if kind is FrameKind.MESSAGE:
-                            self.bus.arrived(body)
+                            self.bus.deliver(body)
                         elif kind is FrameKind.LOST:
-                            self.bus.lost()
+                            self.bus.report_lost()
                         elif kind is FrameKind.LEAVE and not ends.leaving.is_set():
-                            self.place.leave()
+                            self.counter.leave()
                             ends.leaving.set()
                             nursery.start_soon(self._leave, ends)
             except trio.EndOfChannel:
-                # The watching thread sees the end of the link too, and starts the shutdown.
+                # The thread that watches the link starts the shutdown.
                 pass
 
-    async def _beat(self) -> None:
+    async def _send_alive(self) -> None:
         """Report at intervals that the event loop is responsive."""
         while True:
-            await trio.sleep(BEAT_INTERVAL)
-            self._link.order(FrameKind.ALIVE)
+            await trio.sleep(ALIVE_INTERVAL)
+            self._link.queue(FrameKind.ALIVE)
 
     async def _leave(self, ends: WorkerShutdown) -> None:
         with trio.move_on_after(self.start_parameters.last_request_timeout):
@@ -154,10 +154,10 @@ class WorkerProcess:
         ends.shutdown.set()
 
 
-def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess | None:
-    """Return this process as a worker if a parent has started it as one, otherwise ``None``.
+def current_worker(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess | None:
+    """Return this process as a worker, or ``None`` if no parent of workers has started it.
 
-    Removes the variable from the environment. From then on the process ends when the parent does.
+    Removes the variable from the environment. From then on the process ends when the parent ends.
 
     Raises:
         ConfigError: The variable is set, but does not name a link to a parent.

@@ -1,6 +1,6 @@
-"""Shared counters of each worker's connections, by which workers balance new connections.
+"""Counters of each worker's connections in shared memory, with which workers balance new connections.
 
-The parent has the :class:`ConnectionCounters`, each worker its :class:`ConnectionCounter`.
+The parent has the :class:`ConnectionCounters`, each worker a :class:`ConnectionCounter`.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Final
 __all__ = ["PAUSE_SECONDS", "ConnectionCounter", "ConnectionCounters"]
 
 PAUSE_SECONDS: Final = 0.002
-"""Seconds for which a worker with more connections than another leaves a new one to the others. Also the longest delay
-if those are busy or have ended."""
-# The value of a worker that accepts no connections.
+"""Seconds for which a worker with more connections than another waits before it accepts a new one, so that another
+worker can accept it. Also the longest delay if the other workers are busy or have ended."""
+# The counter of a worker that accepts no connections.
 _ABSENT: Final = 2**63
 # Bytes of one counter.
 _BYTES: Final = 8
-# A worker may have 1/16 more connections than the least loaded one; with an exact bound it would pause for nearly every
-# connection, in vain.
+# A worker may have 1/16 more connections than the least loaded one. With an exact bound, it would pause for nearly
+# every connection without effect.
 _SLACK: Final = 16
 
 
 class ConnectionCounters:
     """Shared memory with one counter per worker, for the parent."""
 
-    def __init__(self, places: int) -> None:
-        self.fd = _open_memory(places * _BYTES)
-        self._memory = mmap.mmap(self.fd, places * _BYTES)
+    def __init__(self, count: int) -> None:
+        self.fd = _open_memory(count * _BYTES)
+        self._memory = mmap.mmap(self.fd, count * _BYTES)
         self._numbers = memoryview(self._memory).cast("Q")
-        self._free = list(range(places))
-        for place in self._free:
-            self._numbers[place] = _ABSENT
+        self._free = list(range(count))
+        for index in self._free:
+            self._numbers[index] = _ABSENT
 
     def take(self) -> int:
         """Return a free index. As many exist as processes can run at one time."""
         return self._free.pop()
 
-    def give_back(self, place: int) -> None:
+    def give_back(self, index: int) -> None:
         """Release the index of a worker that has ended."""
-        self._numbers[place] = _ABSENT
-        self._free.append(place)
+        self._numbers[index] = _ABSENT
+        self._free.append(index)
 
     def close(self) -> None:
         self._numbers.release()
@@ -55,14 +55,14 @@ class ConnectionCounter:
 
     Args:
         fd: The descriptor of the memory; closed here.
-        place: The index of this worker.
+        index: The index of this worker.
     """
 
-    def __init__(self, fd: int, place: int) -> None:
+    def __init__(self, fd: int, index: int) -> None:
         self._memory = mmap.mmap(fd, 0)
         os.close(fd)
         self._numbers = memoryview(self._memory).cast("Q")
-        self._place = place
+        self._index = index
         self._left = False
 
     def pause(self, connections: int) -> float:
@@ -75,15 +75,15 @@ class ConnectionCounter:
             return PAUSE_SECONDS
         # The kernel wakes all workers for a connection, and the fastest takes it. If a client opens several connections
         # at once and keeps them, one worker gets most (measured: 14 of 16 without the pause, 8 with it).
-        numbers, place = self._numbers, self._place
-        numbers[place] = connections
-        # The minimum is always a worker that accepts: at least this one does.
+        numbers, index = self._numbers, self._index
+        numbers[index] = connections
+        # The minimum is the counter of a worker that accepts connections: at least this one does.
         return PAUSE_SECONDS if connections > min(numbers) + connections // _SLACK else 0.0
 
     def leave(self) -> None:
         """Mark this worker as accepting no more connections."""
         self._left = True
-        self._numbers[self._place] = _ABSENT
+        self._numbers[self._index] = _ABSENT
 
     def close(self) -> None:
         self._numbers.release()

@@ -1,4 +1,4 @@
-"""The bus of the workers of one parent: the parent forwards each message to the workers with subscribers to its topic.
+"""The bus between the workers of one parent, which forwards each message to the workers with followers of its topic.
 
 A worker has the :class:`WorkerBus`, the parent the :class:`BusRelay`. A bus may lose messages but must not delay
 publishers: every queue is bounded and drops its oldest entry.
@@ -28,8 +28,8 @@ class WorkerBus:
     def __init__(self, link: WorkerLink) -> None:
         self._link = link
         self._followers = Followers(
-            on_first=lambda topic: link.order(FrameKind.FOLLOW, topic.encode(), instead=FrameKind.UNFOLLOW),
-            on_last=lambda topic: link.order(FrameKind.UNFOLLOW, topic.encode(), instead=FrameKind.FOLLOW),
+            on_first=lambda topic: link.queue(FrameKind.FOLLOW, topic.encode(), opposite=FrameKind.UNFOLLOW),
+            on_last=lambda topic: link.queue(FrameKind.UNFOLLOW, topic.encode(), opposite=FrameKind.FOLLOW),
         )
 
     def publish(self, topic: str, message: bytes) -> None:
@@ -41,21 +41,21 @@ class WorkerBus:
         self._followers.deliver(topic, message)
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
-        """Receive the messages of a topic from now on. Those of other workers arrive once the parent knows of it."""
+        """Receive the messages of a topic. Those of other workers arrive once the parent has the FOLLOW frame."""
         return self._followers.add(topic, receive)
 
-    def lost(self) -> None:
+    def report_lost(self) -> None:
         """Tell all followers that messages of other workers may have been lost."""
-        self._followers.lost()
+        self._followers.report_lost()
 
-    def arrived(self, body: bytes) -> None:
+    def deliver(self, body: bytes) -> None:
         """Deliver the body of a MESSAGE frame from the parent."""
         topic, message = _decode(body)
         self._followers.deliver(topic.decode("utf-8", "replace"), message)
 
 
 class BusRelay:
-    """The subscriptions of all workers by topic, in the parent."""
+    """The topics that each worker follows, in the parent."""
 
     def __init__(self) -> None:
         self._followers: dict[bytes, set[WorkerLink]] = {}
@@ -74,19 +74,19 @@ class BusRelay:
         self._topics.get(link, set()).discard(topic)
 
     def remove(self, link: WorkerLink) -> None:
-        """Remove the subscriptions of a worker that has ended."""
+        """Remove a worker that has ended."""
         for topic in tuple(self._topics.get(link, ())):
             self.unfollow(link, topic)
         self._topics.pop(link, None)
 
-    def lost(self, sender: WorkerLink) -> None:
+    def report_lost(self, sender: WorkerLink) -> None:
         """Tell the other workers that messages of this one were dropped."""
         for link in self._topics:
             if link is not sender:
-                link.order(FrameKind.LOST)
+                link.queue(FrameKind.LOST)
 
-    def pass_on(self, sender: WorkerLink, body: bytes) -> None:
-        """Forward the body of a MESSAGE frame to the other workers with subscribers to its topic."""
+    def forward(self, sender: WorkerLink, body: bytes) -> None:
+        """Forward the body of a MESSAGE frame to the other workers that follow its topic."""
         topic, _ = _decode(body)
         for link in self._followers.get(topic, ()):
             if link is not sender:

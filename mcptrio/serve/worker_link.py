@@ -2,8 +2,8 @@
 
 The parent (:mod:`mcptrio.serve.workers`) has one link per worker, a worker (:mod:`mcptrio.serve.worker`) has one.
 Frames carry the start parameters, readiness, the order to leave, and bus messages. Neither side waits for the other:
-frames are queued if the socket is full, and above a limit the oldest bus message is dropped. Orders and topics are few
-and are never dropped.
+frames are queued if the socket is full, and above a limit the oldest bus message is dropped. Other frames are few and
+are never dropped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 
 import trio
 
-__all__ = ["BEAT_INTERVAL", "MAX_FRAME_BYTES", "Frame", "FrameKind", "WorkerLink", "read_first"]
+__all__ = ["ALIVE_INTERVAL", "MAX_FRAME_BYTES", "Frame", "FrameKind", "WorkerLink", "read_first"]
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """Largest frame in bytes. Larger bus messages are not sent; a larger incoming frame ends the link."""
 
-BEAT_INTERVAL: Final = 1.0
+ALIVE_INTERVAL: Final = 1.0
 """Seconds between two ALIVE frames."""
 
 # Bus messages in the queue; above it the oldest is dropped.
@@ -40,17 +40,17 @@ class FrameKind(IntEnum):
     BEGIN = 1
     """To the worker, the first frame: its start parameters as JSON, see ``WorkerStart``."""
     READY = 2
-    """To the parent: the worker serves requests. The URLs, one per line."""
+    """To the parent: the worker serves requests. The body has the URLs, one per line."""
     LEAVE = 3
-    """To the worker: accept no more connections, answer the open ones and exit. No body."""
+    """To the worker: accept no more connections, serve the open ones until the timeouts, and exit. No body."""
     FOLLOW = 4
-    """To the parent: a topic that has a subscriber in the worker."""
+    """To the parent: the topic in the body has a follower in the worker."""
     UNFOLLOW = 5
-    """To the parent: a topic that has no subscriber in the worker any more."""
+    """To the parent: the topic in the body no longer has a follower in the worker."""
     MESSAGE = 6
     """A bus message: the length of its topic in two bytes, the topic, the message."""
     ALIVE = 7
-    """To the parent, every :data:`BEAT_INTERVAL` seconds: the worker's event loop is responsive. No body."""
+    """To the parent, every :data:`ALIVE_INTERVAL` seconds: the worker's event loop is responsive. No body."""
     LOST = 8
     """Bus messages of the sender were dropped. No body."""
 
@@ -69,29 +69,29 @@ class WorkerLink:
         sock.setblocking(False)
         self._socket = sock
         self._arrived = bytearray()
-        # The rest of a frame of which a part was written.
-        self._half = memoryview(b"")
-        self._orders: dict[tuple[FrameKind, bytes], bytes] = {}
+        # The rest of a frame that was written in part.
+        self._partial_frame = memoryview(b"")
+        self._frames: dict[tuple[FrameKind, bytes], bytes] = {}
         self._messages: deque[bytes] = deque()
         self._message_bytes = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._closed = False
-        # Bus messages that were dropped.
+        # The number of bus messages that were dropped.
         self.lost = 0
 
     # Sending
 
-    def order(self, kind: FrameKind, body: bytes = b"", *, instead: FrameKind | None = None) -> None:
+    def queue(self, kind: FrameKind, body: bytes = b"", *, opposite: FrameKind | None = None) -> None:
         """Queue a frame that must not be dropped. Does not block.
 
         Args:
             kind: The kind of the frame.
-            body: The body of the request.
-            instead: The opposite kind: if such a frame with the same body is still in the queue, both are omitted.
+            body: The body of the frame.
+            opposite: The opposite kind. If a frame of that kind with the same body is in the queue, both are omitted.
         """
-        if instead is not None and self._orders.pop((instead, body), None) is not None:
+        if opposite is not None and self._frames.pop((opposite, body), None) is not None:
             return
-        self._orders[kind, body] = _encode(kind, body)
+        self._frames[kind, body] = _encode(kind, body)
         self._write()
 
     def publish(self, topic: bytes, message: bytes) -> None:
@@ -113,8 +113,8 @@ class WorkerLink:
 
     def _report_lost(self) -> None:
         self.lost += 1
-        # In the queue at most once, and before the messages: readers look into the store, which has it all.
-        self._orders[FrameKind.LOST, b""] = _encode(FrameKind.LOST, b"")
+        # At most one such frame is in the queue, before the messages. Followers then read the stores.
+        self._frames[FrameKind.LOST, b""] = _encode(FrameKind.LOST, b"")
 
     async def send(self) -> None:
         """Write queued frames whenever the socket has room, until the link is closed."""
@@ -128,30 +128,30 @@ class WorkerLink:
                 return
 
     def _write(self) -> bool:
-        """Write as much as the socket accepts; return whether something is left."""
+        """Write as much as the socket accepts. Return True if frames are left."""
         while not self._closed:
-            if not self._half:
-                frame = self._next()
+            if not self._partial_frame:
+                frame = self._next_frame()
                 if frame is None:
                     return False
-                self._half = memoryview(frame)
+                self._partial_frame = memoryview(frame)
             try:
-                self._half = self._half[self._socket.send(self._half) :]
+                self._partial_frame = self._partial_frame[self._socket.send(self._partial_frame) :]
             except BlockingIOError:
                 self._waiting.unpark_all()
                 return True
             # The other side has ended; the reader of this link handles that.
             except OSError:
-                self._half = memoryview(b"")
-                self._orders.clear()
+                self._partial_frame = memoryview(b"")
+                self._frames.clear()
                 self._messages.clear()
                 self._message_bytes = 0
         return False
 
-    def _next(self) -> bytes | None:
-        if self._orders:
-            # Orders first: they must arrive even if bus messages never stop.
-            return self._orders.pop(next(iter(self._orders)))
+    def _next_frame(self) -> bytes | None:
+        if self._frames:
+            # Before bus messages, whose stream may never end.
+            return self._frames.pop(next(iter(self._frames)))
         if self._messages:
             frame = self._messages.popleft()
             self._message_bytes -= len(frame)

@@ -20,13 +20,13 @@ __all__ = ["SharedStderr", "WorkerStderr"]
 
 # Longest line; a longer one is split.
 _MAX_LINE_BYTES: Final = 64 * 1024
-# Bytes of lines that wait; further lines are dropped and counted, because a worker must not wait for the reader of the
+# Bytes of queued lines. Further lines are dropped and counted, because a worker must not wait for the reader of the
 # parent's standard error.
 _MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 # Seconds for writing the last lines.
 _CLOSE_TIMEOUT: Final = 1.0
 _NOTHING: Final = memoryview(b"")
-# Lines of a worker that are kept to explain its end.
+# Last lines of a worker, which explain its end.
 _MAX_LAST_LINES: Final = 20
 
 
@@ -37,7 +37,7 @@ class SharedStderr:
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._dropped = 0
-        # The bytes of the current write. A cancelled write may have happened in part; the next one continues.
+        # The bytes of the current write that are left. The last write after a cancellation continues here.
         self._rest = memoryview(b"")
         self._waiting = trio.Event()
 
@@ -51,7 +51,7 @@ class SharedStderr:
         self._waiting.set()
 
     async def run(self) -> None:
-        """Write until cancelled, then what is left, for at most a second."""
+        """Write until cancelled, then write the queued lines for at most a second."""
         writer = _open_own()
         try:
             while True:
@@ -70,7 +70,7 @@ class SharedStderr:
                 piece = b"".join(self._lines)
                 self._lines.clear()
                 if self._dropped:
-                    piece += b"%d lines of workers were dropped: nobody read our standard error\n" % self._dropped
+                    piece += b"dropped %d lines of workers, because standard error was not read\n" % self._dropped
                     self._dropped = 0
                 self._rest = memoryview(piece)
             try:
@@ -95,13 +95,13 @@ class WorkerStderr:
     def __init__(self, fd: int, output: SharedStderr, *, number: int, as_json: bool) -> None:
         self._reader = open_reader(fd)
         self._output = output
-        self._begin = f"[worker {number}] ".encode()
+        self._prefix = f"[worker {number}] ".encode()
         self._member = f'{{"worker": {number}, '.encode() if as_json else None
         self._line = b""
-        # Shielded: a worker that cannot write its last lines would not end.
+        # Shielded, because a worker that cannot write its last lines would not end.
         self._scope = trio.CancelScope(shield=True)
         # The last lines that were not blank.
-        self.last: deque[bytes] = deque(maxlen=_MAX_LAST_LINES)
+        self.last_lines: deque[bytes] = deque(maxlen=_MAX_LAST_LINES)
         self.ended = trio.Event()
 
     async def listen(self) -> None:
@@ -109,13 +109,13 @@ class WorkerStderr:
         try:
             with self._scope:
                 while chunk := await self._reader.read():
-                    self._take(chunk)
+                    self._split_lines(chunk)
         except (OSError, ConnectionClosed):
             # A broken pipe is treated as its end.
             pass
         finally:
             if self._line:
-                self._notify(self._line)
+                self._write_line(self._line)
             self._reader.close()
             self.ended.set()
 
@@ -123,22 +123,22 @@ class WorkerStderr:
         """Stop reading."""
         self._scope.cancel()
 
-    def _take(self, chunk: bytes) -> None:
+    def _split_lines(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
         for line in lines:
-            self._notify(line)
+            self._write_line(line)
         while len(self._line) > _MAX_LINE_BYTES:
-            self._notify(self._line[:_MAX_LINE_BYTES])
+            self._write_line(self._line[:_MAX_LINE_BYTES])
             self._line = self._line[_MAX_LINE_BYTES:]
 
-    def _notify(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         if not line or line.isspace():
             return
-        self.last.append(line[:_MAX_LINE_BYTES])
+        self.last_lines.append(line[:_MAX_LINE_BYTES])
         if self._member is not None and line.startswith(b'{"'):
             self._output.write(self._member + line[1:])
         else:
-            self._output.write(self._begin + line)
+            self._output.write(self._prefix + line)
 
 
 def _open_own() -> ByteWriter | None:

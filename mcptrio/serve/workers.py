@@ -1,8 +1,8 @@
-"""The parent of worker processes: it owns their listening sockets and keeps the workers running.
+"""The parent of worker processes, which owns their listening sockets and keeps the workers running.
 
-The command line runs it for ``http.workers``. It imports no plugins and no HTTP stack; each worker is a new interpreter
-that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). The parent ends all that it has
-started, within the shutdown timeout; if it is killed, the workers see the end of their link and exit.
+The command line runs it for ``http.workers``. It imports neither plugins nor the HTTP stack; each worker is a new
+interpreter that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). The parent ends all
+workers within the shutdown timeout. If the parent is killed, the workers see the end of their link and exit.
 
 Source: socket(7) "SO_REUSEPORT"; signal(7).
 """
@@ -31,12 +31,12 @@ from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, WorkerStart
 from mcptrio.serve.worker_balance import ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay
-from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink
+from mcptrio.serve.worker_link import ALIVE_INTERVAL, FrameKind, WorkerLink
 from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
 from mcptrio.transports.child_process import ChildProcess, signal_name
 from mcptrio.transports.sockets import ListeningSockets
 
-__all__ = ["Pool", "WorkerPlan"]
+__all__ = ["WorkerPlan", "WorkerPool"]
 
 _log = logging.getLogger("mcptrio.workers")
 
@@ -45,7 +45,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.2
 # Consecutive failures of one worker after which the parent gives up, if no worker ever served.
 _MAX_ATTEMPTS: Final = 3
 # The exit code for a wrong command or configuration; another attempt would fail too.
-_WRONG_USE: Final = 2
+_USAGE_ERROR_CODE: Final = 2
 # Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's exit.
 _EXIT_TIMEOUT: Final = 3.0
 # Seconds after SIGTERM for processes that a worker has left behind.
@@ -70,8 +70,8 @@ class WorkerPlan:
         as_json: True if the workers log one JSON object per line.
         folder: True to give them a shared private folder, which is removed at the end.
         ready_timeout: Seconds from the start of a worker until it has to serve.
-        last_request_timeout: Seconds in which clients of a replaced worker can send one more request. After that they
-            find their connection closed, as at the end of any keep-alive.
+        last_request_timeout: Seconds in which clients of a replaced worker can send one more request. After that their
+            connections are closed, as idle connections are.
         worker_timeout: Seconds after which a worker with a blocked event loop is replaced; 0 never replaces it.
     """
 
@@ -93,44 +93,44 @@ class _Worker:
     Attributes:
         scope: Cancel it to end the process.
         began: Trio clock time of the start.
-        is_ready: True once it serves.
-        late: True if it is ended because it was not ready in time.
-        last_alive: Trio clock time of its last ALIVE frame.
-        is_stuck: True if it is ended because its event loop is blocked.
-        settled: Set when it is ready or has ended.
-        left: Set when it has ended or another worker has replaced it.
-        ended: Set when it has ended.
+        is_ready: True once the worker serves.
+        is_late: True if the parent ends the worker because it was not ready in time.
+        last_alive: Trio clock time of the last ALIVE frame.
+        is_stuck: True if the parent ends the worker because its event loop is blocked.
+        ready_or_ended: Set when the worker is ready or has ended.
+        replaced_or_ended: Set when another worker has replaced this one, or this one has ended.
+        ended: Set when the worker has ended.
     """
 
     number: int
-    place: int
+    index: int
     child: ChildProcess
     link: WorkerLink
     stderr: WorkerStderr
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     began: float = field(factory=trio.current_time)
     is_ready: bool = False
-    late: bool = False
+    is_late: bool = False
     last_alive: float = field(factory=trio.current_time)
     is_stuck: bool = False
-    settled: trio.Event = field(factory=trio.Event)
-    left: trio.Event = field(factory=trio.Event)
+    ready_or_ended: trio.Event = field(factory=trio.Event)
+    replaced_or_ended: trio.Event = field(factory=trio.Event)
     ended: trio.Event = field(factory=trio.Event)
 
-    def why(self) -> str:
-        """Return how the worker ended and, if it never served, its error or its last line."""
+    def end_reason(self) -> str:
+        """Return a description of the worker's end, with its error or last line if it never served."""
         code = self.child.returncode
         if code is not None and code < 0:
             end = f"was killed by {signal_name(-code)}"
         else:
             end = f"ended with {code}"
-        if self.late:
+        if self.is_late:
             end = "was not ready in time"
         if self.is_stuck:
             end = "was ended because its event loop was blocked"
         if self.is_ready:
             return f"worker {self.number} {end}"
-        lines = [line.decode("utf-8", "replace") for line in self.stderr.last] or ["no output"]
+        lines = [line.decode("utf-8", "replace") for line in self.stderr.last_lines] or ["no output"]
         return f"worker {self.number} {end} before it served: {exit_reason(lines) or lines[-1]}"
 
 
@@ -145,7 +145,7 @@ class _Slot:
     def put(self, worker: _Worker) -> None:
         old, self.worker = self.worker, worker
         if old is not None:
-            old.left.set()
+            old.replaced_or_ended.set()
         self.changed.set()
         self.changed = trio.Event()
 
@@ -155,7 +155,7 @@ class _Slot:
             await self.changed.wait()
 
 
-class Pool:
+class WorkerPool:
     """The workers of one plan. Run it once."""
 
     def __init__(self, plan: WorkerPlan) -> None:
@@ -164,7 +164,7 @@ class Pool:
         self._relay = BusRelay()
         self._output = SharedStderr()
         self._folder: str | None = None
-        self._board: ConnectionCounters
+        self._counters: ConnectionCounters
         self._live: set[_Worker] = set()
         self._slots = [_Slot() for _ in range(plan.count)]
         self._started = 0
@@ -196,9 +196,9 @@ class Pool:
         self._status = task_status
         with ExitStack() as stack:
             stack.callback(self._stop_listening)
-            # A reload adds one worker, and in each slot one may be ending while the next one starts.
-            self._board = ConnectionCounters(2 * self._plan.count + 1)
-            stack.callback(self._board.close)
+            # A reload adds one worker, and in each slot one worker may be ending while the next one starts.
+            self._counters = ConnectionCounters(2 * self._plan.count + 1)
+            stack.callback(self._counters.close)
             if self._plan.folder:
                 self._folder = tempfile.mkdtemp(prefix="mcptrio-")
                 stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
@@ -206,7 +206,7 @@ class Pool:
                 outputs.start_soon(self._output.run)
                 async with trio.open_nursery() as self._nursery:
                     for slot in self._slots:
-                        self._nursery.start_soon(self._keep, slot)
+                        self._nursery.start_soon(self._keep_running, slot)
                     self._nursery.start_soon(self._reload_when_asked, hangups)
                     await shutdown.wait()
                     self._stop_listening()
@@ -214,7 +214,7 @@ class Pool:
                 outputs.cancel_scope.cancel()
 
     def kill(self) -> None:
-        """Kill all workers, in a process that ends at once. A signal handler may call it."""
+        """Kill all workers before this process exits. A signal handler may call it."""
         for worker in tuple(self._live):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(worker.child.pid, signal.SIGKILL)
@@ -227,7 +227,7 @@ class Pool:
 
     # The pool
 
-    async def _keep(self, slot: _Slot) -> None:
+    async def _keep_running(self, slot: _Slot) -> None:
         """Keep one worker running in a slot."""
         backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
         worker: _Worker | None = None
@@ -242,19 +242,19 @@ class Pool:
                     await slot.until_changed(backoff.next_pause())
                     continue
             worker = slot.worker
-            assert worker is not None, "_keep or a reload has just put a worker there"
-            await worker.left.wait()
+            assert worker is not None, "_keep_running or a reload has just put a worker there"
+            await worker.replaced_or_ended.wait()
             if slot.worker is not worker:
                 backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
                 continue
             if worker.is_ready and trio.current_time() - worker.began > MAX_PAUSE_SECONDS:
                 backoff.reset()
             failures = 0 if worker.is_ready else failures + 1
-            if worker.child.returncode == _WRONG_USE and not self._served:
-                raise ConfigError(f"no worker serves: {worker.why()}")
-            self._fail_after(failures, worker.why())
+            if worker.child.returncode == _USAGE_ERROR_CODE and not self._served:
+                raise ConfigError(f"no worker serves: {worker.end_reason()}")
+            self._fail_after(failures, worker.end_reason())
             pause = backoff.next_pause()
-            _log.error("%s; another one is started in %.1f s", worker.why(), pause)
+            _log.error("%s; another one is started in %.1f s", worker.end_reason(), pause)
             await slot.until_changed(pause)
 
     def _fail_after(self, failures: int, why: str) -> None:
@@ -274,7 +274,7 @@ class Pool:
                 _log.info("all workers are replaced")
 
     async def _reload(self) -> bool:
-        """Replace the workers one after another; return whether all were replaced."""
+        """Replace the workers one after another. Return True if all were replaced."""
         for slot in self._slots:
             try:
                 new = self._start()
@@ -284,10 +284,10 @@ class Pool:
                 )
                 return False
             # The old worker serves until the new one is ready, so the number of serving workers never decreases.
-            await new.settled.wait()
+            await new.ready_or_ended.wait()
             if not new.is_ready:
                 await new.ended.wait()
-                _log.error("%s; reload aborted, the other workers keep running", new.why())
+                _log.error("%s; reload aborted, the other workers keep running", new.end_reason())
                 return False
             old = slot.worker
             slot.put(new)
@@ -297,7 +297,7 @@ class Pool:
 
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker finish its requests within the timeouts, then end it."""
-        worker.link.order(FrameKind.LEAVE)
+        worker.link.queue(FrameKind.LEAVE)
         with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as scope:
             await worker.ended.wait()
         if scope.cancelled_caught:
@@ -327,15 +327,15 @@ class Pool:
                 stdin=subprocess.DEVNULL,
                 stderr=write,
                 env={**os.environ, VARIABLE: str(there.fileno())},
-                pass_fds=(there.fileno(), self._board.fd, *sockets),
-                # Ctrl-C in the terminal reaches only the parent, which passes it on. The group also allows signalling
-                # processes that a worker leaves behind.
+                pass_fds=(there.fileno(), self._counters.fd, *sockets),
+                # Ctrl-C in the terminal reaches only the parent, which ends the workers. The process group allows
+                # signalling processes that a worker leaves behind.
                 start_new_session=True,
             )
             ours.pop_all()
         worker = _Worker(
             number=self._started,
-            place=self._board.take(),
+            index=self._counters.take(),
             child=ChildProcess(popen, stdin=-1, stdout=-1, stderr=read),
             link=WorkerLink(link),
             stderr=WorkerStderr(read, self._output, number=self._started, as_json=self._plan.as_json),
@@ -343,28 +343,28 @@ class Pool:
         start_parameters = WorkerStart(
             number=worker.number,
             sockets=sockets,
-            board=self._board.fd,
-            place=worker.place,
+            counters=self._counters.fd,
+            index=worker.index,
             key=self._key,
             folder=self._folder,
             last_request_timeout=self._plan.last_request_timeout,
             shutdown=self._plan.shutdown,
         )
-        worker.link.order(FrameKind.BEGIN, start_parameters.encode())
+        worker.link.queue(FrameKind.BEGIN, start_parameters.encode())
         self._live.add(worker)
         self._nursery.start_soon(self._keep_worker, worker)
         return worker
 
     async def _keep_worker(self, worker: _Worker) -> None:
-        """Own a worker from its start to its end; cancellation ends it."""
+        """Manage a worker from its start to its end. Cancellation ends the worker."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(worker.stderr.listen)
                 nursery.start_soon(worker.link.send)
                 nursery.start_soon(self._receive_messages, worker)
-                nursery.start_soon(self._expect, worker)
+                nursery.start_soon(self._watch_start, worker)
                 if self._plan.worker_timeout:
-                    nursery.start_soon(self._watch, worker)
+                    nursery.start_soon(self._watch_event_loop, worker)
                 try:
                     with worker.scope:
                         await worker.child.wait()
@@ -375,20 +375,20 @@ class Pool:
                 nursery.cancel_scope.cancel()
         finally:
             self._live.discard(worker)
-            self._board.give_back(worker.place)
+            self._counters.give_back(worker.index)
             self._relay.remove(worker.link)
             worker.link.close()
             worker.ended.set()
-            worker.settled.set()
-            worker.left.set()
+            worker.ready_or_ended.set()
+            worker.replaced_or_ended.set()
 
     async def _end(self, worker: _Worker) -> None:
         try:
             if worker.child.returncode is None:
-                # Only to the worker: it may need its child processes until its end, and ends them itself.
+                # Only the worker gets the signal: it ends its child processes itself, when it no longer needs them.
                 with suppress(ProcessLookupError):
                     os.kill(worker.child.pid, signal.SIGTERM)
-            # A blocked event loop would use none of the longer time.
+            # A worker with a blocked event loop cannot use the longer time.
             seconds = _BLOCKED_TIMEOUT if worker.is_stuck else self._plan.shutdown + _EXIT_TIMEOUT
             if not await worker.child.end(exit=seconds, terminate=_GROUP_TIMEOUT):
                 _log.warning("worker %d left processes that did not end", worker.number)
@@ -403,48 +403,47 @@ class Pool:
             while True:
                 for kind, body in await link.receive():
                     if kind is FrameKind.MESSAGE:
-                        self._relay.pass_on(link, body)
+                        self._relay.forward(link, body)
                     elif kind is FrameKind.LOST:
-                        self._relay.lost(link)
+                        self._relay.report_lost(link)
                     elif kind is FrameKind.FOLLOW:
                         self._relay.follow(link, body)
                     elif kind is FrameKind.UNFOLLOW:
                         self._relay.unfollow(link, body)
                     elif kind is FrameKind.READY:
-                        self._is_ready(worker, body)
+                        self._note_ready(worker, body)
                     elif kind is FrameKind.ALIVE:
                         worker.last_alive = trio.current_time()
         except trio.EndOfChannel:
-            # The worker is exiting; or it has closed a link that it must keep open, and could not be controlled any
-            # more.
+            # The worker is exiting, or it has closed the link, without which the parent cannot control it.
             with trio.move_on_after(_LINK_TIMEOUT):
                 await worker.child.wait()
             worker.scope.cancel()
 
-    def _is_ready(self, worker: _Worker, body: bytes) -> None:
+    def _note_ready(self, worker: _Worker, body: bytes) -> None:
         worker.is_ready = True
-        worker.settled.set()
+        worker.ready_or_ended.set()
         _log.info("worker %d serves", worker.number)
         if not self._served:
             self._served = True
             self._status.started(body.decode("utf-8", "replace").split("\n"))
 
-    async def _expect(self, worker: _Worker) -> None:
+    async def _watch_start(self, worker: _Worker) -> None:
         with trio.move_on_after(self._plan.ready_timeout):
-            await worker.settled.wait()
+            await worker.ready_or_ended.wait()
             return
-        worker.late = True
+        worker.is_late = True
         worker.scope.cancel()
 
-    async def _watch(self, worker: _Worker) -> None:
+    async def _watch_event_loop(self, worker: _Worker) -> None:
         """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
-        await worker.settled.wait()
+        await worker.ready_or_ended.wait()
         worker.last_alive = trio.current_time()
-        timeout = self._plan.worker_timeout + BEAT_INTERVAL
+        timeout = self._plan.worker_timeout + ALIVE_INTERVAL
         while trio.current_time() - worker.last_alive < timeout:
             await trio.sleep_until(worker.last_alive + timeout)
-            # If the parent itself was stopped, read first what the worker has sent in the meantime.
-            await trio.sleep(BEAT_INTERVAL)
+            # If the parent was stopped (SIGSTOP), it first reads the frames that have arrived in the meantime.
+            await trio.sleep(ALIVE_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)
         worker.is_stuck = True
         worker.scope.cancel()

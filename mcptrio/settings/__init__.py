@@ -1,1 +1,1 @@
-"""Settings: classes of attrs, read from TOML tables and the environment."""
+"""Reads settings: TOML tables and environment variables into instances of attrs classes."""

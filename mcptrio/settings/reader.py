@@ -1,7 +1,8 @@
 """Reads a table of the configuration, overridden by the environment, into an instance of an attrs class.
 
-:mod:`mcptrio.serve.config` uses it for the tables of the server, and so do ``[auth]`` and the tables of plugins. An
-unknown key, a value of the wrong type, and a missing variable or file are errors that name the key and its line.
+:mod:`mcptrio.serve.config` reads the tables of the server with it, :mod:`mcptrio.serve.auth_config` ``[auth]``, and
+:mod:`mcptrio.plugins.settings` the tables of plugins. An unknown key, a value of the wrong type, and a missing variable
+or file are errors that name the key and its line.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.expected import PROGRAM_ONLY
 from mcptrio.ground.secret import Secret
-from mcptrio.settings.problems import HIDDEN_VALUE, Key, place_of, says_all, sentence, shown
+from mcptrio.settings.problems import HIDDEN_VALUE, Key, describe_value, first_argument, locate_problem, names_member
 
-__all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]
+__all__ = ["SettingsReader", "has_reference", "keys_of_class", "variable_of"]
 
 _T = TypeVar("_T")
 _MAX_FILE_BYTES = 64 * 1024
@@ -62,9 +63,9 @@ class SettingsReader:
 
     Args:
         folder: The folder of relative paths.
-        error: Makes the error about a key.
-        environ: The environment; by default that of the process, at the time a table is read.
-        tables_with: Returns the tables that have a setting of this name, for the error about an unknown one.
+        error: Returns the error about a key.
+        environ: The environment; by default that of the process when a table is read.
+        tables_with: Returns the tables that have a setting of a name, for the error about an unknown setting.
     """
 
     folder: Path = attrs.field(factory=Path)
@@ -80,33 +81,33 @@ class SettingsReader:
             variables: The parts of a variable's name between ``MCPTRIO`` and the field.
 
         Raises:
-            ConfigError: A value does not fit, or a key is unknown; names file, line and key, or the variable.
+            ConfigError: A value is invalid, or a key is unknown. The message names file, line and key, or the variable.
         """
         hints = _hints(cls)
-        expected = _expected(cls)
+        expected = _expected_values(cls)
         for key in table:
             if key not in hints:
-                raise self.error((*where, key), self._unknown(key, hints))
+                raise self.error((*where, key), self._unknown_key(key, hints))
         environ = self._environ
         settings: dict[str, Any] = {}
         hidden: set[str] = set()
-        used: set[str] = set()
+        from_environment: set[str] = set()
         for name, hint in hints.items():
             place, variable = (*where, name), variable_of((*variables, name))
             inner = _table_class(hint)
             # A reference stands for the whole table, so its members are not read one by one.
-            if inner is not None and not refers(table.get(name)):
+            if inner is not None and not has_reference(table.get(name)):
                 if name in table or any(each.startswith(f"{variable}_") for each in environ):
                     part = table.get(name, {})
                     if not isinstance(part, dict):
-                        raise self.error(place, f"expected a table, got {shown(part, ())}")
+                        raise self.error(place, f"expected a table, got {describe_value(part, ())}")
                     settings[name] = self.read(inner, part, place, variables=(*variables, name))
             elif variable in environ:
                 settings[name] = _from_environment(environ[variable], hint, variable, expected[name])
-                used.add(name)
+                from_environment.add(name)
             elif name in table:
                 value = table[name]
-                if refers(value):
+                if has_reference(value):
                     # A value that came from a variable or a file may be a secret, so errors do not show it.
                     hidden.add(name)
                 value = self.resolved(value, place)
@@ -114,17 +115,17 @@ class SettingsReader:
         try:
             return cls(**settings)
         except (ValueError, TypeError) as error:
-            # A validator of attrs names its field; others may begin with it.
-            message = sentence(error).removeprefix(f"{cls.__name__}: ")
+            # The message of a validator of attrs contains the quoted field; other messages may begin with the field.
+            message = first_argument(error).removeprefix(f"{cls.__name__}: ")
             named = next(
                 (name for name in settings if f"'{name}'" in message or re.match(rf"{name}[.:\[]", message)), None
             )
             if named is None:
                 raise self.error(where, message) from error
             if named in hidden:
-                raise self.error((*where, named), "its value is invalid") from None
+                raise self.error((*where, named), "invalid value, which is not shown") from None
             problem = _BOUND.sub(r"expected a value \1, got \2", message.removeprefix(f"{named}: "))
-            if named in used:
+            if named in from_environment:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error
 
@@ -132,7 +133,7 @@ class SettingsReader:
         """Return a value with its references to variables and files replaced.
 
         Raises:
-            ConfigError: A variable is not set, or a file cannot be read; names file, line and key.
+            ConfigError: A variable is not set, or a file cannot be read. The message names file, line and key.
         """
         if isinstance(value, list):
             return [self.resolved(item, where) for item in value]
@@ -144,7 +145,9 @@ class SettingsReader:
         name, unknown = value[kind], value.keys() - {kind, _DEFAULT}
         if unknown or not isinstance(name, str):
             raise self.error(where, f'expected {{ "{kind}" = "…" }}, with or without a default, got {sorted(value)}')
-        found = self._environ.get(name) if kind == _ENV else self._text(name, where, required=_DEFAULT not in value)
+        found = (
+            self._environ.get(name) if kind == _ENV else self._file_text(name, where, required=_DEFAULT not in value)
+        )
         if found is not None:
             return found
         if _DEFAULT in value:
@@ -157,7 +160,7 @@ class SettingsReader:
     def _environ(self) -> Mapping[str, str]:
         return os.environ if self.environ is None else self.environ
 
-    def _text(self, name: str, where: Key, *, required: bool) -> str | None:
+    def _file_text(self, name: str, where: Key, *, required: bool) -> str | None:
         path = self.folder / Path(name).expanduser()
         if not required and not path.exists():
             return None
@@ -171,15 +174,15 @@ class SettingsReader:
             hints = _hints(cls)
             for key, part in table.items():
                 if key not in hints:
-                    raise self.error((*path, key), self._unknown(key, hints))
+                    raise self.error((*path, key), self._unknown_key(key, hints))
                 self._check_keys(hints[key], part, (*path, key))
 
-    def _unknown(self, key: str, known: Mapping[str, Any]) -> str:
+    def _unknown_key(self, key: str, known: Mapping[str, Any]) -> str:
         if tables := self.tables_with(key):
-            return f"there is no setting {key} here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
+            return f"there is no setting `{key}` here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
         near = get_close_matches(key, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
-        return f"there is no setting {key}; {hint}"
+        hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
+        return f"there is no setting `{key}`; {hint}"
 
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
@@ -187,27 +190,27 @@ class SettingsReader:
         """Return a configuration value converted to the type ``hint``.
 
         Args:
-            expected: The values in words, if a validator knows more than the type.
-            hidden: Whether errors may not show the value: it may be a secret.
+            expected: A description of the valid values, if a validator has a better one than the type.
+            hidden: True if the value may be a secret, so that errors must not show it.
         """
         self._check_keys(hint, value, where)
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
-            # One by one, because msgspec does not name the key.
+            # Items are converted one by one, because msgspec's error does not name the key.
             inner = get_args(hint)[1]
             return {key: self._converted(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
         try:
-            return msgspec.convert(value, hint, dec_hook=self._made)
+            return msgspec.convert(value, hint, dec_hook=self._decode)
         except msgspec.ValidationError as error:
-            place, problem = place_of(error, hint)
+            place, problem = locate_problem(error, hint)
             if expected is not None and not place:
                 problem = f"expected {expected}"
             is_secret = hidden or "Secret" in str(hint)
-            came = "" if says_all(problem) else HIDDEN_VALUE if is_secret else shown(value, place)
-            used = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
-            # The log has the cause too, which may quote the value.
-            raise used from (None if is_secret else error)
+            got = "" if names_member(problem) else HIDDEN_VALUE if is_secret else describe_value(value, place)
+            failure = self.error((*where, *place), f"{problem}, got {got}" if got else problem)
+            # A traceback would show the cause too, which may quote the value.
+            raise failure from (None if is_secret else error)
 
-    def _made(self, cls: type[Any], value: Any) -> Any:
+    def _decode(self, cls: type[Any], value: Any) -> Any:
         if hasattr(cls, "from_setting"):
             return cls.from_setting(value, self.folder)
         if cls is Path and isinstance(value, str):
@@ -226,11 +229,11 @@ def variable_of(key: Key) -> str:
     return re.sub(r"[^A-Z0-9]", "_", "_".join(("MCPTRIO", *key)).upper())
 
 
-def refers(value: Any) -> bool:
-    """Return whether a value, or a part of it, refers to a variable or a file."""
+def has_reference(value: Any) -> bool:
+    """Return True if a value, or a part of it, is a reference to a variable or a file."""
     if isinstance(value, dict):
-        return bool({_ENV, _FILE} & value.keys()) or any(map(refers, value.values()))
-    return isinstance(value, list) and any(map(refers, value))
+        return bool({_ENV, _FILE} & value.keys()) or any(map(has_reference, value.values()))
+    return isinstance(value, list) and any(map(has_reference, value))
 
 
 def keys_of_class(cls: type[Any]) -> Iterator[Key]:
@@ -253,8 +256,8 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
     }
 
 
-def _expected(cls: type[Any]) -> dict[str, str | None]:
-    """Return the expected values in words, from validators that have them."""
+def _expected_values(cls: type[Any]) -> dict[str, str | None]:
+    """Return the descriptions of valid values, by key, from validators that have one."""
     return {each.alias or each.name: getattr(each.validator, "expected", None) for each in attrs.fields(cls)}
 
 
@@ -291,11 +294,11 @@ def _tables_in(hint: Any, value: Any, where: Key) -> Iterator[tuple[type[Any], M
 def _from_environment(text: str, hint: Any, variable: str, expected: str | None) -> Any:
     reader = SettingsReader(folder=Path.cwd(), error=lambda _, problem: ConfigError(f"{variable}: {problem}"))
     parts = _alternatives(hint)
-    words = [word for each in parts if get_origin(each) is typing.Literal for word in get_args(each)]
+    literals = [text for each in parts if get_origin(each) is typing.Literal for text in get_args(each)]
     others = [each for each in parts if get_origin(each) is not typing.Literal]
-    # A text that is none of the words is read as one of the other types, whose error is more helpful.
+    # A text that is none of the literals is read as one of the other types, whose error is more helpful.
     kind = hint
-    if others and text not in words:
+    if others and text not in literals:
         kind = next((each for each in others if get_origin(each) is tuple), others[0])
     value: Any = text
     if get_origin(kind) is tuple:
@@ -314,7 +317,7 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
                 return int(value, 0)
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError as error:
-            problem = place_of(error, hint)[1] if expected is None else f"expected {expected}"
+            problem = locate_problem(error, hint)[1] if expected is None else f"expected {expected}"
             raise ConfigError(f"{variable}: {problem}, got {text!r}") from error
         except ValueError as error:
             raise ConfigError(f"{variable}: expected {expected or 'an integer'}, got {text!r}") from error

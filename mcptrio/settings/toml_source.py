@@ -1,6 +1,6 @@
-"""The text of a TOML file, read with the place of each key, so that an error can name its line.
+"""Reads a TOML file and finds the line of each key, for error messages.
 
-Used for ``mcptrio.toml``.
+:mod:`mcptrio.serve.config` reads ``mcptrio.toml`` with it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ class TOMLSource:
         self.path = path
         self.overlay: tuple[Key, Mapping[str, Any]] = ((), {})
         """The key of the selected profile, and its table."""
-        # Text inside a long string may look like a key. Without it, the lines keep their numbers.
+        # Text inside a multi-line string may look like a key. Only its line breaks are kept, so the lines keep their
+        # numbers.
         self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
 
     def error(self, key: Key, problem: str) -> ConfigError:
-        key = self._written(key)
+        key = self._with_profile(key)
         return ConfigError(f"{self.where(key)}: {'.'.join(key)}: {problem}")
 
     def where(self, key: Key) -> str:
         """Return the file and the line of a key: ``mcptrio.toml:3``."""
-        line = self._line_of(self._written(key))
+        line = self._line_of(self._with_profile(key))
         return f"{self.path}:{line}" if line else str(self.path)
 
-    def _written(self, key: Key) -> Key:
-        """Return the key, preceded by that of the profile if the profile sets it."""
+    def _with_profile(self, key: Key) -> Key:
+        """Return the key at which a value is written: in the selected profile, if the profile sets it."""
         prefix, value = self.overlay
         for part in key:
             if not isinstance(value, dict) or part not in value:
@@ -55,7 +56,7 @@ class TOMLSource:
         return (*prefix, *key)
 
     def _line_of(self, key: Key) -> int | None:
-        """Return the line of a key, or of the nearest enclosing table if the table is on one line."""
+        """Return the line of a key, or of the innermost table or key around it that has a line of its own."""
         nearest: tuple[int, int | None] = (0, None)
         table: Key = ()
         for number, line in enumerate(self._lines, 1):
@@ -94,8 +95,9 @@ def _parts(dotted: str) -> Key:
 
 
 def _syntax_error(message: str, text: str) -> tuple[str, int]:
-    """Return tomllib's message and the line, which tomllib gives only in words (``at end of document`` for the
-    last).
+    """Return the problem and the line of a message of tomllib.
+
+    Before Python 3.14, tomllib names the line only in its message, and the last line as ``end of document``.
     """
     problem, _, place = message.partition(" (at ")
     found = re.match(r"line (\d+), column (\d+)", place)
@@ -103,7 +105,7 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
     if found is None:
         return problem, max(1, len(lines))
     line, column = lines[int(found[1]) - 1], int(found[2])
-    # tomllib takes the beginning of 127.0.0.1 for a number, and the rest for another statement.
+    # tomllib reads the beginning of 127.0.0.1 as a number, and expects a line break after it.
     begun = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
     value = line[begun.end() :].lstrip() if begun else line[column - 1 :] if problem == "Invalid value" else ""
     if _UNQUOTED.match(value):

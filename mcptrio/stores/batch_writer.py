@@ -1,7 +1,7 @@
-"""Work that waits for one thread: whatever waits together is done together.
+"""Executes the operations of many tasks in batches, in one thread.
 
-The SQLite stores commit it in one transaction; stores over a network send it in one round trip. The thread never has
-more than one batch, so a slow store makes the next batch larger instead of the queue of the store longer.
+The SQLite stores commit a batch in one transaction; stores over a network send it in one round trip. The thread has at
+most one batch, so a slow store makes the next batch larger.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["BatchWriter"]
 W = TypeVar("W")
 
 MAX_WAITING: Final = 1000
-"""Works in the queue; further callers wait for room."""
+"""Operations in the queue; further callers wait for room."""
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of the works in the queue; one larger work is let in alone."""
+"""Bytes of the operations in the queue. A larger operation enters an empty queue."""
 MAX_BATCH: Final = 256
-"""Works in one batch."""
+"""Operations in one batch."""
 
 
 @define(eq=False)
@@ -38,52 +38,53 @@ class _Waiting(Generic[W]):
 
 
 class BatchWriter(Generic[W]):
-    """A queue of works, and the thread that does them in batches. :meth:`run` must run while it is used.
+    """A queue of operations, and the thread that executes them in batches. :meth:`run` must run while it is used.
 
     Args:
         name: The store, for errors.
-        do: Does a batch in a thread, and returns one result or error for each work. It must not raise, and must return
-            within a bounded time: closing waits for it.
-        timeout: Seconds that a work may take, from its arrival; infinite if ``do`` sets its own deadlines.
+        execute: Executes a batch in a thread, and returns a result or an error for each operation. It must not raise,
+            and must return within a bounded time, because closing waits for it.
+        timeout: Seconds that an operation may take, from its arrival; infinite if ``execute`` sets its own deadlines.
     """
 
     def __init__(
         self,
         name: str,
-        do: Callable[[Sequence[W]], Sequence[outcome.Value[Any] | outcome.Error]],
+        execute: Callable[[Sequence[W]], Sequence[outcome.Value[Any] | outcome.Error]],
         *,
         timeout: float = float("inf"),
     ) -> None:
         self._name = name
-        self._do = do
+        self._execute = execute
         self._timeout = timeout
         self._waiting: deque[_Waiting[W]] = deque()
         self._bytes = 0
         self._arrived = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._batch: list[_Waiting[W]] = []
-        """The works that the thread does; empty while it waits."""
-        # At most one batch, and at the end None.
+        """The batch that the thread executes; empty while the thread waits."""
+        # At most one batch; None ends the thread.
         self._handed_over: SimpleQueue[list[_Waiting[W]] | None] = SimpleQueue()
-        # Its own thread slot, so it never waits for threads of other parts of the program.
+        # A limiter of its own, so the thread never waits for threads of other parts of the program.
         self._limiter = trio.CapacityLimiter(1)
         self._is_closed = False
 
     @property
     def waiting(self) -> int:
-        """Number of works in the queue."""
+        """The number of operations in the queue."""
         return len(self._waiting)
 
     async def write(self, work: W, size: int = 0) -> Any:
-        """Return the result of ``work`` once its batch is done.
+        """Execute an operation in the next batch, and return its result.
 
-        A work that is cancelled while it waits in the queue is not done. Later it is done without a result.
+        If the caller is cancelled while the operation is in the queue, the operation is not executed. After that it is
+        executed, and its result is dropped.
 
         Args:
-            size: Bytes that it holds in memory.
+            size: Bytes that the operation holds in memory.
 
         Raises:
-            StoreFailed: The writer is closed, or the work took longer than the timeout; then it may still be done.
+            StoreFailed: The writer is closed, or the operation took longer than the timeout and may still be executed.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._timeout == float("inf"):
@@ -93,10 +94,10 @@ class BatchWriter(Generic[W]):
         raise StoreFailed(f"{self._name}: expected an answer within {self._timeout:g} s, got none")
 
     def post(self, work: W, size: int = 0) -> bool:
-        """Add a work whose result is not needed. Does not block.
+        """Queue an operation whose result is not needed. Does not block.
 
         Returns:
-            False if the queue is full or closed; the work is dropped.
+            False if the operation was dropped, because the queue is full or closed.
         """
         if self._is_closed or not self._has_room(size):
             return False
@@ -104,16 +105,17 @@ class BatchWriter(Generic[W]):
         return True
 
     async def run(self) -> None:
-        """Do the works until cancelled. The current batch is completed first."""
+        """Execute operations until cancelled. The current batch is completed first."""
         try:
             async with trio.open_nursery() as nursery:
-                # One thread for all batches: a call of to_thread.run_sync() for each takes 30 us more.
+                # One thread for all batches: a call of to_thread.run_sync() for each batch takes 30 µs more.
                 nursery.start_soon(self._run_thread, trio.lowlevel.current_trio_token())
                 try:
                     while True:
                         if self._waiting and not self._batch:
                             self._hand_over()
-                        # Woken in the next step of the event loop, so works that arrive in this one go together.
+                        # This task runs in the next step of the event loop, so the operations that arrive in this step
+                        # form one batch.
                         await self._arrived.park()
                 finally:
                     self._is_closed = True
@@ -127,15 +129,15 @@ class BatchWriter(Generic[W]):
     async def _run_thread(self, token: trio.lowlevel.TrioToken) -> None:
         def run() -> None:
             while (batch := self._handed_over.get()) is not None:
-                done = self._do([each.work for each in batch])
-                # Paired here: an exception in a function that the token runs would end the whole event loop.
+                done = self._execute([each.work for each in batch])
+                # zip() may raise, and an exception inside run_sync_soon() would end the event loop.
                 token.run_sync_soon(self._finish, list(zip(batch, done, strict=True)))
 
         # Not abandoned on cancellation: until the thread returns, the outcome of the batch is unknown.
         await trio.to_thread.run_sync(run, limiter=self._limiter)
 
     def _hand_over(self) -> None:
-        """Give the thread, which has none, its next batch."""
+        """Pass the next batch to the idle thread."""
         self._batch = self._take()
         if self._batch:
             self._handed_over.put(self._batch)
@@ -145,7 +147,7 @@ class BatchWriter(Generic[W]):
         for each, result in done:
             each.waiter.settle(result)
         if self._waiting:
-            # Not from here: if run() has been cancelled, the rest must not be done.
+            # run() hands over the next batch: if it was cancelled, the rest must not be executed.
             self._arrived.unpark()
 
     async def _write(self, work: W, size: int) -> Any:
@@ -173,7 +175,7 @@ class BatchWriter(Generic[W]):
         while self._waiting and len(batch) < MAX_BATCH:
             each = self._waiting.popleft()
             self._bytes -= each.size
-            # The caller was cancelled while its work was in the queue.
+            # Skip the operation of a caller that was cancelled in the meantime.
             if not each.waiter.is_done:
                 batch.append(each)
         self._room.unpark_all()

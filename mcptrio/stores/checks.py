@@ -1,4 +1,4 @@
-"""What ``mcptrio store check`` reports about an engine."""
+"""The findings of ``mcptrio store check`` about an engine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Check"]
 
 @frozen
 class Check:
-    """One thing that was checked.
+    """One finding.
 
     Args:
-        name: The thing that was checked.
-        is_ok: Whether it is as it should be.
-        found: The finding, in words for an operator.
-        advice: The thing to do if it is not in order.
+        name: The property that was checked.
+        is_ok: True if the engine is suitable in this respect.
+        found: The finding, as text for an operator.
+        advice: What the operator should do if ``is_ok`` is False.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The part of a task store that all engines have in common: checks, messages, and taking back unacknowledged changes.
+"""The part of a task store that all engines share: checks, messages, and taking back unacknowledged changes.
 
 Each engine implements :class:`TaskEngine`, whose methods are single atomic steps.
 """
@@ -38,9 +38,9 @@ MAX_TASK_PAGE: Final = 100
 """Tasks of one page of a list."""
 MAX_TASK_PAGE_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the data of one page, but always at least one task."""
-# Unacknowledged changes. Further tasks stay until this process has ended or they expire.
-_MAX_DOUBTFUL: Final = 10_000
-# Seconds after which each is taken back once more: a stalled network may deliver it after the first time.
+# Unacknowledged changes that are taken back. Tasks of further ones stay until this process ends or they expire.
+_MAX_UNACKNOWLEDGED: Final = 10_000
+# Seconds after which a change is taken back once more: a stalled network may deliver it after the first time.
 _LATE_SECONDS: Final = 30.0
 
 
@@ -50,8 +50,8 @@ class TaskChange:
 
     Args:
         record: The task; ``None`` if the step was refused.
-        has_freed: Whether another task of the tool may be claimed now.
-        others: The ids of other tasks that have been deleted, or queued again.
+        has_freed: True if another task of the tool may be claimed now.
+        others: The ids of other tasks that were deleted or queued again.
     """
 
     record: TaskRecord | None = None
@@ -90,7 +90,7 @@ class TaskEngine(Protocol):
     async def queues(self) -> Sequence[TaskQueue]: ...
 
     async def expire(self) -> TaskChange:
-        """Delete some expired tasks, and return them; none if none is left."""
+        """Delete some expired tasks, and return their ids in ``others``; an empty list if none is left."""
         ...
 
 
@@ -106,9 +106,9 @@ class CommonTaskStore:
         self._engine = engine
         self._bounds = bounds
         self._bus = bus
-        # Tokens of creations and claims that may have had an effect of which no caller knows. Each has the created task
-        # and, once it was taken back, the Trio time at which that is repeated.
-        self._doubtful: dict[str, tuple[str, float | None]] = {}
+        # Tokens of creations and claims that may have succeeded although their callers got no result. Each has the id
+        # of the created task and, once the change was taken back, the Trio time at which that is repeated.
+        self._unacknowledged: dict[str, tuple[str, float | None]] = {}
 
     async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
         if record.state is TaskState.ENDED:
@@ -116,17 +116,17 @@ class CommonTaskStore:
         self._check_size(record)
         fence = int(record.state is TaskState.RUNNING)
         token = secrets.token_hex(8)
-        is_known = False
+        is_acknowledged = False
         try:
             kept = self._bounds.task_timeout if keep is None else keep
             change = await self._engine.create(evolve(record, fence=fence, generation=1), token, kept)
-            is_known = True
+            is_acknowledged = True
         except Overloaded:
-            is_known = True
+            is_acknowledged = True
             raise
         finally:
-            if not is_known:
-                self._remember_doubtful(token, record.id)
+            if not is_acknowledged:
+                self._note_unacknowledged(token, record.id)
         self._announce(change)
         if change.record is None:
             raise StoreFailed(f"task {record.id[:6]}…: expected a new id, got one that is in use")
@@ -142,16 +142,16 @@ class CommonTaskStore:
 
     async def save(self, record: TaskRecord, *, held: bool = False) -> TaskRecord | None:
         self._check_size(record)
-        is_known = False
+        is_acknowledged = False
         try:
             change = await self._engine.save(record, held=held)
-            is_known = True
+            is_acknowledged = True
         except ValueError:
-            is_known = True
+            is_acknowledged = True
             raise
         finally:
-            if not is_known:
-                # It may have been saved. Followers read the store.
+            if not is_acknowledged:
+                # The record may have been saved. Followers read the store.
                 self._publish(task_topic(record.id), TASK_CHANGED)
                 self.announce_queued()
         self._announce(change)
@@ -159,13 +159,13 @@ class CommonTaskStore:
 
     async def claim(self, tools: Mapping[str, int]) -> TaskRecord | None:
         token = secrets.token_hex(8)
-        is_known = False
+        is_acknowledged = False
         try:
             change = await self._engine.claim(tools, token)
-            is_known = True
+            is_acknowledged = True
         finally:
-            if not is_known:
-                self._remember_doubtful(token, "")
+            if not is_acknowledged:
+                self._note_unacknowledged(token, "")
         self._announce(change)
         return change.record
 
@@ -192,20 +192,20 @@ class CommonTaskStore:
         if ids:
             self.announce_queued()
 
-    async def take_back_doubtful(self) -> None:
-        """Take back creations and claims whose callers were cancelled or got an error. Call it from time to time.
+    async def take_back_unacknowledged(self) -> None:
+        """Take back creations and claims whose callers were cancelled or got an error. The engine calls it regularly.
 
         Raises:
             StoreFailed: The engine failed; the rest is taken back later.
         """
-        for token, (id, last) in list(self._doubtful.items()):
+        for token, (id, last) in list(self._unacknowledged.items()):
             if last is not None and trio.current_time() < last:
                 continue
             self._announce(await self._engine.take_back(id, token))
             if last is None:
-                self._doubtful[token] = id, trio.current_time() + _LATE_SECONDS
+                self._unacknowledged[token] = id, trio.current_time() + _LATE_SECONDS
             else:
-                self._doubtful.pop(token, None)
+                self._unacknowledged.pop(token, None)
 
     def _check_size(self, record: TaskRecord) -> None:
         if len(record.data) > self._bounds.task_bytes:
@@ -213,9 +213,9 @@ class CommonTaskStore:
                 f"the data of a task are too large: at most {self._bounds.task_bytes} bytes, got {len(record.data)}"
             )
 
-    def _remember_doubtful(self, token: str, id: str) -> None:
-        if len(self._doubtful) < _MAX_DOUBTFUL:
-            self._doubtful[token] = id, None
+    def _note_unacknowledged(self, token: str, id: str) -> None:
+        if len(self._unacknowledged) < _MAX_UNACKNOWLEDGED:
+            self._unacknowledged[token] = id, None
 
     def _announce(self, change: TaskChange) -> None:
         changed = [*change.others, *([change.record.id] if change.record is not None else [])]
@@ -230,10 +230,10 @@ class CommonTaskStore:
 
 
 def check_task_state(stored: TaskState, wanted: TaskState) -> None:
-    """Check a change by a process that does not hold the task.
+    """Check a change of state by a process that does not hold the task.
 
     Raises:
-        ValueError: Such a process may not change the state so.
+        ValueError: Only the holder may make this change.
     """
     if wanted is not stored and (stored, wanted) != (TaskState.QUEUED, TaskState.ENDED):
         expected = "QUEUED or ENDED" if stored is TaskState.QUEUED else "RUNNING"

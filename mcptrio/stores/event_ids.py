@@ -22,7 +22,7 @@ def event_id(stream: str, position: int) -> str:
 
 
 def read_event_id(id: str) -> tuple[str, int] | None:
-    """Return the stream and position of an id, or ``None`` if it is not the id of an event that clients get."""
+    """Return the stream and position of an id, or ``None`` if no event that clients receive has such an id."""
     stream, slash, digits = id.rpartition("/")
     if not slash or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
         return None

@@ -1,7 +1,7 @@
-"""A lock that processes share through a file.
+"""A lock between processes, on a file.
 
-The token stores hold it while they change a file or renew a login. A SQLite store holds one while it is open. ``host
-install`` locks the folder in which it writes.
+The token stores hold a lock while they change a file or renew a login, a SQLite store while it is open, and ``host
+install`` while it writes into a folder.
 
 Source: POSIX ``flock``.
 """
@@ -30,9 +30,9 @@ __all__ = ["NO_LINK", "lock_file", "try_lock"]
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """Flags for :func:`os.open`: do not follow a symbolic link, do not pass the descriptor to child processes."""
 # Errors that mean that another process holds the lock. Windows reports EACCES.
-_HELD: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES})
+_LOCK_HELD: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES})
 # Seconds between two attempts.
-_POLL: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 @asynccontextmanager
@@ -56,8 +56,8 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
         if check is not None:
             check(descriptor)
         with trio.move_on_after(timeout) as scope:
-            while not try_lock(descriptor):  # noqa: ASYNC110 - the process that holds it does not announce its end
-                await trio.sleep(_POLL)
+            while not try_lock(descriptor):  # noqa: ASYNC110 - the system does not announce that a lock is free
+                await trio.sleep(_POLL_SECONDS)
         if scope.cancelled_caught:
             raise StoreFailed(f"{path}: another process has held the lock for {timeout:g} seconds")
         yield
@@ -81,7 +81,7 @@ def try_lock(descriptor: int) -> bool:
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in _HELD:
+        if error.errno in _LOCK_HELD:
             return False
         raise OSError(error.errno, f"cannot be locked: {error.strerror}") from error
     return True

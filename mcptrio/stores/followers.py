@@ -1,6 +1,6 @@
-"""The followers of the topics of a bus in this process.
+"""The followers of a bus in this process, by topic.
 
-Each bus has one of these, and delivers to it what it receives.
+Each implementation of a bus has a :class:`Followers`, and delivers its messages to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Followers:
     ) -> None:
         self._on_first = on_first
         self._on_last = on_last
-        # Most topics have one follower, so a tuple costs less than a set, and delivery may change the followers.
+        # Tuples, because most topics have one follower, and because a follower may be added or removed during delivery.
         self._topics: dict[str, tuple[Callable[[bytes | None], None], ...]] = {}
 
     @property
@@ -37,7 +37,7 @@ class Followers:
             receive: Takes a message, or ``None`` if messages may have been lost. Must not block or raise.
 
         Returns:
-            A function that removes it, and does nothing the second time.
+            A function that removes the follower. Further calls do nothing.
         """
         others = self._topics.get(topic, ())
         self._topics[topic] = (*others, receive)
@@ -63,14 +63,14 @@ class Followers:
         for receive in self._topics.get(topic, ()):
             receive(message)
 
-    def lost(self) -> None:
+    def report_lost(self) -> None:
         """Tell all followers that messages may have been lost."""
         for topic in self.topics:
             self.deliver(topic, None)
 
 
 class _Removal:
-    """Removes one follower. An object, because each session has one, and a closure would take 200 bytes more."""
+    """Removes one follower when called. Each session has one, and a closure would take 200 bytes more."""
 
     __slots__ = ("_followers", "_receive", "_topic")
 

@@ -1,7 +1,7 @@
 """Session store, event store and bus in memory.
 
-They are the defaults, and most tests use them. They implement the interfaces in :mod:`mcptrio.abc` and last as long as
-the process. None of their methods waits.
+They are the defaults, and most tests use them. They implement the interfaces in :mod:`mcptrio.abc`, their contents end
+with the process, and their methods do not wait.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def memory_stores(bounds: StoreBounds | None = None, *, bus: Bus | None = None) 
     """Return stores in this process."""
     bounds = bounds or StoreBounds()
     return Stores(
-        sessions=MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.max_sessions),
+        sessions=MemorySessionStore(idle_timeout=bounds.idle_timeout, max_sessions=bounds.max_sessions),
         events=MemoryEventStore(
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
@@ -56,13 +56,13 @@ class MemorySessionStore:
 
     Args:
         idle_timeout: Seconds without use after which a session expires.
-        most: The number of sessions. When full of unexpired ones, a new session is refused, so a flood of new sessions
-            does not end running ones.
+        max_sessions: The number of sessions. A store full of unexpired sessions refuses a new one, so a flood of new
+            sessions does not end the existing ones.
     """
 
-    def __init__(self, *, idle_timeout: float = 1800.0, most: int = 100_000) -> None:
+    def __init__(self, *, idle_timeout: float = 1800.0, max_sessions: int = 100_000) -> None:
         self._idle = idle_timeout
-        self._most = most
+        self._max_sessions = max_sessions
         self._sessions: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
         # Expired sessions that made room for new ones; the next expire() returns them too.
         self._dropped: list[str] = []
@@ -71,10 +71,10 @@ class MemorySessionStore:
         entry = self._sessions.get(record.id)
         if (entry[1].generation if entry is not None else 0) != record.generation:
             return None
-        if entry is None and len(self._sessions) >= self._most:
-            self._dropped += self._drop_expired(most=1)
-            if len(self._sessions) >= self._most:
-                raise Overloaded(f"too many sessions: {self._most} are kept")
+        if entry is None and len(self._sessions) >= self._max_sessions:
+            self._dropped += self._drop_expired(limit=1)
+            if len(self._sessions) >= self._max_sessions:
+                raise Overloaded(f"too many sessions: {self._max_sessions} are kept")
         stored = evolve(record, generation=record.generation + 1)
         self._use(stored)
         return stored
@@ -92,16 +92,16 @@ class MemorySessionStore:
 
     async def expire(self) -> list[str]:
         dropped, self._dropped = self._dropped, []
-        return dropped + self._drop_expired(most=len(self._sessions))
+        return dropped + self._drop_expired(limit=len(self._sessions))
 
     def _use(self, record: SessionRecord) -> None:
         self._sessions[record.id] = (trio.current_time() + self._idle, record)
         self._sessions.move_to_end(record.id)
 
-    def _drop_expired(self, *, most: int) -> list[str]:
+    def _drop_expired(self, *, limit: int) -> list[str]:
         now = trio.current_time()
         expired: list[str] = []
-        while self._sessions and len(expired) < most:
+        while self._sessions and len(expired) < limit:
             id, (deadline, _) = next(iter(self._sessions.items()))
             if deadline > now:
                 break
@@ -128,7 +128,7 @@ class _Stream:
 
 @define(eq=False)
 class _Session:
-    # Ordered by last event, the oldest first.
+    # Ordered by the time of their last event, oldest first.
     streams: OrderedDict[str, _Stream] = field(factory=OrderedDict)
     size: int = 0
 
@@ -136,9 +136,8 @@ class _Session:
 class MemoryEventStore:
     """The events of resumable streams.
 
-    When a limit is exceeded, the oldest events are dropped: first those of complete streams, then those of the stream
-    with the oldest last event. A stream can be resumed as long as no event after the client's last one was dropped,
-    however old that one is.
+    Above a limit, the oldest events are dropped: first those of complete streams, then those of the stream that has had
+    no event for the longest time. A stream can be resumed as long as no event after the client's last one was dropped.
 
     Args:
         stream_events: Events of one stream.
@@ -161,10 +160,10 @@ class MemoryEventStore:
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
-        self._age = event_timeout
+        self._event_timeout = event_timeout
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._size = 0
-        # Streams so far.
+        # The number of streams that have begun.
         self._began = 0
 
     async def append(
@@ -178,60 +177,60 @@ class MemoryEventStore:
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         now = trio.current_time()
-        line = self._stream(session, stream)
-        if line is not None and line.complete:
+        entry = self._stream(session, stream)
+        if entry is not None and entry.complete:
             raise ConnectionClosed("the stream is complete")
         kept = self._sessions.setdefault(session, _Session())
         self._sessions.move_to_end(session)
-        if line is None:
+        if entry is None:
             self._began += 1
-            line = kept.streams[stream] = _Stream(self._began, now)
+            entry = kept.streams[stream] = _Stream(self._began, now)
         kept.streams.move_to_end(stream)
-        line.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, line.next)])
-        line.next += len(data)
-        line.touched = now
-        line.complete = last
-        line.will = b"" if last else line.will if will is None else will
+        entry.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, entry.next)])
+        entry.next += len(data)
+        entry.touched = now
+        entry.complete = last
+        entry.will = b"" if last else entry.will if will is None else will
         self._account(kept, sum(map(len, data)) + len(data) * _EVENT_COST)
-        if len(line.events) > self._stream_events:
-            self._account(kept, -_drop(line.events, len(line.events) - self._stream_events))
-        event = line.events[-1]
+        if len(entry.events) > self._stream_events:
+            self._account(kept, -_drop(entry.events, len(entry.events) - self._stream_events))
+        event = entry.events[-1]
         while kept.size > self._session_bytes and self._drop_oldest(kept, event):
             pass
-        self._drop_of_others(event)
+        self._drop_from_others(event)
         # Expiry needs no task: each append checks the oldest streams of its own session and of the least recently
         # active one.
-        self._drop_aged(kept, now - self._age)
-        self._drop_aged(next(iter(self._sessions.values())), now - self._age)
+        self._drop_aged(kept, now - self._event_timeout)
+        self._drop_aged(next(iter(self._sessions.values())), now - self._event_timeout)
         return event
 
     async def settle(self, session: str, stream: str) -> None:
-        line = self._stream(session, stream)
-        if line is not None and not line.complete:
-            await self.append(session, stream, line.will, last=True)
+        entry = self._stream(session, stream)
+        if entry is not None and not entry.complete:
+            await self.append(session, stream, entry.will, last=True)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
         found = read_event_id(event_id)
         if found is None:
             return None
         stream, position = found
-        line = self._stream(session, stream)
-        if line is None or not line.first <= position + 1 <= line.next:
+        entry = self._stream(session, stream)
+        if entry is None or not entry.first <= position + 1 <= entry.next:
             return None
-        return stream, list(islice(line.events, position + 1 - line.first, None)), line.complete
+        return stream, list(islice(entry.events, position + 1 - entry.first, None)), entry.complete
 
     async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
-        line = self._stream(session, stream)
-        if line is None:
+        entry = self._stream(session, stream)
+        if entry is None:
             return [], False
-        return list(islice(line.events, max(position - line.first, 0), None)), line.complete
+        return list(islice(entry.events, max(position - entry.first, 0), None)), entry.complete
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
         began = self._stream(session, stream)
         kept = self._sessions.get(session)
         if began is None or kept is None:
             return []
-        later = [(line.number, name) for name, line in kept.streams.items() if line.complete]
+        later = [(entry.number, name) for name, entry in kept.streams.items() if entry.complete]
         return [name for number, name in sorted(later) if number > began.number]
 
     async def put(self, session: str, message: bytes) -> None:
@@ -239,11 +238,11 @@ class MemoryEventStore:
         self._publish(session, INBOX_MESSAGE)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
-        line = self._stream(session, INBOX)
-        if line is None:
+        entry = self._stream(session, INBOX)
+        if entry is None:
             return [], position
-        skipped = max(position - line.first, 0)
-        return [event.data for event in islice(line.events, skipped, None)], max(position, line.next)
+        skipped = max(position - entry.first, 0)
+        return [event.data for event in islice(entry.events, skipped, None)], max(position, entry.next)
 
     async def drop(self, session: str) -> None:
         kept = self._sessions.pop(session, None)
@@ -258,7 +257,7 @@ class MemoryEventStore:
         kept = self._sessions.get(session)
         return kept.streams.get(stream) if kept else None
 
-    def _drop_of_others(self, newest: StoredEvent) -> None:
+    def _drop_from_others(self, newest: StoredEvent) -> None:
         """Enforce the total limit, starting with the least recently active session."""
         spared = 0
         while self._size > self._total_bytes and spared < len(self._sessions):
@@ -266,26 +265,26 @@ class MemoryEventStore:
             if self._drop_oldest(quiet, newest):
                 continue
             if quiet.streams:
-                # The session has only the positions of open streams left. They stay: a stream must not reuse its first
-                # positions.
+                # The session has only the positions of open streams left. They are kept, because a stream must not
+                # reuse positions.
                 self._sessions.move_to_end(id)
                 spared += 1
             else:
                 del self._sessions[id]
 
     def _drop_oldest(self, session: _Session, newest: StoredEvent) -> bool:
-        """Drop the oldest event of a session, but not ``newest``. Return whether there was one.
+        """Drop the oldest event of a session other than ``newest``. Return True if there was one.
 
         An open stream keeps its position; a complete stream is removed with its last event.
         """
         name, victim = "", None
-        for candidate, line in session.streams.items():
-            if line.events and line.events[0] is not newest:
-                if line.complete:
-                    name, victim = candidate, line
+        for candidate, entry in session.streams.items():
+            if entry.events and entry.events[0] is not newest:
+                if entry.complete:
+                    name, victim = candidate, entry
                     break
                 if victim is None:
-                    name, victim = candidate, line
+                    name, victim = candidate, entry
         if victim is None:
             return False
         self._account(session, -_cost(victim.events.popleft()))
@@ -295,14 +294,14 @@ class MemoryEventStore:
 
     def _drop_aged(self, session: _Session, horizon: float) -> None:
         while session.streams:
-            name, line = next(iter(session.streams.items()))
-            if line.touched > horizon:
+            name, entry = next(iter(session.streams.items()))
+            if entry.touched > horizon:
                 break
-            self._account(session, -_drop(line.events, len(line.events)))
-            if line.complete:
+            self._account(session, -_drop(entry.events, len(entry.events)))
+            if entry.complete:
                 del session.streams[name]
             else:
-                line.touched = trio.current_time()
+                entry.touched = trio.current_time()
                 session.streams.move_to_end(name)
 
     def _account(self, session: _Session, size: int) -> None:
@@ -324,7 +323,7 @@ class MemoryBus:
 
     def lose(self) -> None:
         """Tell all followers that messages may have been lost, as buses over a network do after an interruption."""
-        self._followers.lost()
+        self._followers.report_lost()
 
 
 def _cost(event: StoredEvent) -> int:

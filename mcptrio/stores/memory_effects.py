@@ -18,18 +18,18 @@ __all__ = ["EFFECT_SECONDS", "MemoryEffectStore"]
 EFFECT_SECONDS: Final = 3600.0
 """Seconds for which a result is usually kept: as long as a sealed ``requestState`` is accepted."""
 _MAX_RESULTS: Final = 10_000
-# Bytes of all results. Beyond either bound the result that expires first is dropped, but never the newest.
+# Bytes of all results. Above either limit, the result that expires first is dropped, except the newest one.
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class MemoryEffectStore:
-    """Effects in dicts. A claim is never lost: it ends with the process, as the store does."""
+    """Effects in dicts. The state LOST does not occur, because the store ends with the process."""
 
     def __init__(self) -> None:
         self._claimed: set[tuple[str, str]] = set()
         # The number, expiry and bytes of each result.
         self._results: dict[tuple[str, str], tuple[int, float, bytes]] = {}
-        # Expiry, number and name; a result that was stored again is here twice.
+        # A heap of expiry, number and name. A result that was stored again has two entries.
         self._expiring: list[tuple[float, int, tuple[str, str]]] = []
         self._numbers = count()
         self._bytes = 0
@@ -48,7 +48,7 @@ class MemoryEffectStore:
         name, now = (call, key), trio.current_time()
         self._claimed.discard(name)
         self._drop(name)
-        # Before the result is added: the newest one is never dropped.
+        # Before the new result is added, so that it is not dropped.
         while self._expiring and self._is_too_much(now, len(result)):
             _, number, oldest = heappop(self._expiring)
             if oldest in self._results and self._results[oldest][0] == number:

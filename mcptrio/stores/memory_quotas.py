@@ -15,7 +15,7 @@ import trio
 __all__ = ["MAX_QUOTAS", "MemoryQuotaStore", "next_arrival"]
 
 MAX_QUOTAS: Final = 100_000
-"""Quotas that are remembered. When full, the one that was used least recently is full again."""
+"""Quotas in the store. When full, the least recently used one is evicted, and so becomes full again."""
 # Seconds since 1970 in a float are exact to less than this.
 _ROUNDING: Final = 1e-6
 

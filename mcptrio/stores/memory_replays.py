@@ -16,8 +16,7 @@ from mcptrio.errors import StoreFailed
 __all__ = ["MAX_NAMES", "MemoryReplayStore"]
 
 MAX_NAMES: Final = 1_000_000
-"""Names that are remembered, in memory about 200 bytes each. Further ones are refused: a dropped name could be used
-again."""
+"""Names in the store, about 200 bytes each in memory. Further ones are refused: an evicted name could be used again."""
 
 
 class MemoryReplayStore:

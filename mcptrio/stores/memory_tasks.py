@@ -1,4 +1,4 @@
-"""Tasks in memory, for one process. They end with it.
+"""Tasks in memory. They end with the process.
 
 :func:`mcptrio.stores.memory.memory_stores` makes it. None of its methods waits.
 """
@@ -39,11 +39,12 @@ class MemoryTasks:
         self._bounds = bounds
         self._clock: WallClock | None = None
         self._tasks: dict[str, _Entry] = {}
-        # Numbers and ids of the queued tasks of each tool; some have been claimed, have ended or are gone.
+        # Heaps of the numbers and ids of the queued tasks of each tool. Entries of tasks that are no longer queued are
+        # removed later.
         self._queues: dict[str, list[tuple[int, str]]] = {}
         self._queued: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
-        # Tasks of each owner that have not ended.
+        # The number of tasks of each owner that have not ended.
         self._active: Counter[str] = Counter()
         self._bytes = 0
         self._created = 0
@@ -115,7 +116,7 @@ class MemoryTasks:
         return TaskChange(record=entry.record)
 
     async def take_back(self, id: str, token: str) -> TaskChange:
-        # None of these methods fails after a change, or is cancelled.
+        # Every change is acknowledged: these methods neither wait nor fail after a change.
         return TaskChange()
 
     async def queues(self) -> Sequence[TaskQueue]:
@@ -133,9 +134,9 @@ class MemoryTasks:
 
     def _now(self) -> float:
         if self._clock is None:
-            # Here, because a program may make the stores before it runs Trio.
-            self._clock = WallClock(steady=trio.current_time)
-            self._clock.place()
+            # Created on first use, because a program may create the stores before it runs Trio.
+            self._clock = WallClock(monotonic=trio.current_time)
+            self._clock.set_epoch()
         return self._clock.now()
 
     def _admit(self, owner: str) -> None:
@@ -174,7 +175,7 @@ class MemoryTasks:
         self._count(entry, 1)
 
     def _count(self, entry: _Entry, by: int) -> None:
-        """Add a task to the sums, or subtract it."""
+        """Add a task to the totals (``by`` is 1), or subtract it (-1)."""
         record = entry.record
         self._bytes += by * len(record.data)
         if by > 0:
@@ -194,7 +195,7 @@ class MemoryTasks:
         queue = self._queues.setdefault(tool, [])
         heappush(queue, (entry.number, entry.record.id))
         if len(queue) > 2 * self._queued[tool] + 64:
-            # Each change to a queued task has added it once more.
+            # Each change to a queued task has added another entry for it.
             queue[:] = {*queue}
             heapify(queue)
 

@@ -1,7 +1,7 @@
 """Opens stores by their URL. Other distributions add engines through the entry-point group ``mcptrio.stores``.
 
-The name of an entry point is the scheme of the URLs, and its object is a function like :class:`StoreOpener`. The group
-``mcptrio.store_tools`` has the functions that ``mcptrio store check`` and ``migrate`` call, as in :class:`StoreTools`.
+The name of an entry point is the scheme of the URLs; its object is a :class:`StoreOpener`. Entry points of the group
+``mcptrio.store_tools`` are :class:`StoreTools`, which ``mcptrio store check`` and ``migrate`` call.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from attrs import asdict
 
 from mcptrio.abc import Bus, Stores
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.stores.checks import Check
 from mcptrio.stores.memory import memory_stores
 from mcptrio.stores.settings import StoreBounds, StoreSettings
-from mcptrio.stores.urls import is_of_this_machine, scheme_of
+from mcptrio.stores.urls import is_local_store, scheme_of
 
 __all__ = ["StoreOpener", "StoreTools", "check_scheme", "find_tools", "open_stores"]
 
@@ -62,7 +63,7 @@ class StoreTools(Protocol):
     """Checks and migrates an engine. A module with these two functions implements it."""
 
     async def check(self, url: str, settings: StoreSettings) -> list[Check]:
-        """Check whether a replica can use the engine well. An engine that cannot be reached is a finding.
+        """Check whether the engine is suitable for a replica. An unreachable engine is a finding, not an error.
 
         Raises:
             ConfigError: The URL or a setting is invalid.
@@ -117,29 +118,29 @@ def check_scheme(url: str) -> None:
     Raises:
         ConfigError: No installed distribution has the scheme.
     """
-    if not is_of_this_machine(url):
-        _find(_GROUP, scheme_of(url))
+    if not is_local_store(url):
+        _find_entry_point(_GROUP, scheme_of(url))
 
 
 def find_tools(url: str) -> StoreTools:
     """Return the tools for the engine of a URL.
 
     Raises:
-        ConfigError: The engine needs none, or no installed distribution has the scheme.
+        ConfigError: A store of this scheme has no tools, or no installed distribution has the scheme.
     """
     scheme = scheme_of(url)
-    if is_of_this_machine(url):
+    if is_local_store(url):
         raise ConfigError(f"store: expected the URL of an engine, got {scheme}, which is checked when it is opened")
-    tools: StoreTools = _find(_TOOLS_GROUP, scheme).load()
+    tools: StoreTools = _find_entry_point(_TOOLS_GROUP, scheme).load()
     return tools
 
 
 def _opener(scheme: str) -> StoreOpener:
-    opener: StoreOpener = _find(_GROUP, scheme).load()
+    opener: StoreOpener = _find_entry_point(_GROUP, scheme).load()
     return opener
 
 
-def _find(group: str, scheme: str) -> EntryPoint:
+def _find_entry_point(group: str, scheme: str) -> EntryPoint:
     found = entry_points(group=group)
     for each in found:
         if each.name == scheme:
@@ -148,5 +149,5 @@ def _find(group: str, scheme: str) -> EntryPoint:
         raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
     known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
     near = get_close_matches(scheme, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    raise ConfigError(f"store: no installed distribution has the scheme {scheme!r}; {hint}")
+    hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
+    raise ConfigError(f"store: no installed distribution has the scheme {quote_name(scheme)}; {hint}")

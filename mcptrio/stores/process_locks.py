@@ -30,7 +30,7 @@ _UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
 
 class ProcessRegistry:
-    """This opening of a store, and the others that exist. Every method may block on the disk.
+    """Registers this opening of a store, and shows which others are alive. Every method may block on the disk.
 
     Args:
         path: The shared file; the lock files are in its folder.
@@ -44,7 +44,7 @@ class ProcessRegistry:
         self.id, self._descriptor = self._enter()
 
     def is_alive(self, id: str) -> bool:
-        """Return whether the process of an opening still runs. Removes its lock file if it does not."""
+        """Return True if the process of an opening still runs. If it does not, remove its lock file."""
         if id == self.id:
             return True
         if not _NAME.fullmatch(id):
@@ -66,7 +66,8 @@ class ProcessRegistry:
                 # As above: the error says nothing about the other process.
                 return True
             if gone and _UNLINKS_OPEN_FILES:
-                # Under the lock: the process that made it locks it next, and then sees that the file has no name.
+                # Under the lock: a process that has just created the file locks it next, and notices that it was
+                # removed.
                 _remove(path)
         finally:
             os.close(descriptor)
@@ -76,9 +77,9 @@ class ProcessRegistry:
         return not gone
 
     def describe(self, id: str) -> SeenReplica:
-        """Return what the lock file of an opening says about its process."""
+        """Return the process of an opening, as far as its lock file shows it."""
         path, process, age = self._lock_file(id), 0, None
-        # It has ended meanwhile, or the system lets no other process read a locked file.
+        # The process may have ended, and some systems let no other process read a locked file.
         with suppress(OSError, ValueError):
             age = max(0.0, time.time() - path.stat().st_mtime)
             process = int(path.read_text("ascii"))
@@ -104,7 +105,7 @@ class ProcessRegistry:
                 descriptor = os.open(self._lock_file(id), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
                 raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
-            # Until it is locked, the new file looks abandoned, and another process may remove it.
+            # Another process may take the new file for abandoned and remove it before it is locked.
             is_entered = False
             try:
                 is_entered = try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0
@@ -115,7 +116,7 @@ class ProcessRegistry:
                     os.close(descriptor)
                     _remove(self._lock_file(id))
             if is_entered:
-                # For people only, so the opening does not depend on it.
+                # Only shown to operators, so a failure does not matter.
                 with suppress(OSError):
                     os.write(descriptor, str(os.getpid()).encode())
                 return id, descriptor

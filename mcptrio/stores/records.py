@@ -14,7 +14,7 @@ __all__ = ["read_record", "write_record"]
 
 
 def write_record(record: SessionRecord) -> bytes:
-    """Return the JSON of a record. It contains no token and no claims: each request brings its own."""
+    """Return the JSON of a record, without token and claims: each request brings its own."""
     principal = record.principal
     return orjson.dumps(
         {

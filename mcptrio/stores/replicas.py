@@ -20,15 +20,15 @@ MAX_LISTED: Final = 100
 
 @frozen
 class SeenReplica:
-    """A replica as another one has seen it.
+    """A replica as this process last saw it.
 
     Args:
-        id: The id of the process, as it is logged.
-        host: The name of its machine.
+        id: The id of the process, as in the log.
+        host: The name of the machine of the process.
         process: The process id.
-        age: Seconds for which it had been live.
-        heartbeat: Seconds since it had renewed its lease.
-        seen: The time at which it was seen, on the monotonic clock.
+        age: Seconds for which the replica had been live at ``seen``.
+        heartbeat: Seconds since the replica's last renewal of its lease at ``seen``.
+        seen: The time of the observation, on the monotonic clock.
     """
 
     id: str
@@ -50,14 +50,14 @@ class SeenReplica:
 
 
 def list_replicas(seen: Iterable[SeenReplica]) -> tuple[ReplicaStatus, ...]:
-    """Return the present status of replicas, the oldest first, and at most :data:`MAX_LISTED`."""
+    """Return the current status of replicas, the oldest first, at most :data:`MAX_LISTED`."""
     now = time.monotonic()
     listed = sorted((each.status(now) for each in seen), key=lambda each: (-(each.age or 0.0), each.id))
     return tuple(listed[:MAX_LISTED])
 
 
 def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
-    """Return the report of ``mcptrio store check`` about the replicas. An empty list is not a problem.
+    """Return the finding of ``mcptrio store check`` about the replicas. An empty list is not a problem.
 
     Args:
         live: The replicas to list.

@@ -12,9 +12,9 @@ from mcptrio.ground.expected import PROGRAM_ONLY, integer, number
 __all__ = ["MAX_EVENT_PAGE", "MAX_EVENT_PAGE_BYTES", "StoreBounds", "StoreSettings"]
 
 MAX_EVENT_PAGE: Final = 768
-"""Events that one read of a stream returns: as many as a reader may be behind by default, so one read gets them all."""
+"""Events in one page of a stream: by default as many as a reader may be behind, so one read returns them all."""
 MAX_EVENT_PAGE_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of events that one read of a stream returns, but always at least one event."""
+"""Bytes in one page of a stream; a page has at least one event."""
 
 
 @frozen(kw_only=True)
@@ -34,7 +34,7 @@ class StoreBounds:
         max_tasks: The number of tasks, ended ones included.
         tasks_per_owner: Tasks of one owner that have not ended.
         task_bytes: Bytes of the data of one task.
-        task_timeout: Seconds after its creation for which a task is kept that sets no expiry itself.
+        task_timeout: Seconds after its creation for which a task without an expiry is kept.
     """
 
     idle_timeout: float = field(default=1800.0, validator=number(1), metadata=PROGRAM_ONLY)
@@ -55,7 +55,7 @@ class StoreSettings(StoreBounds):
 
     Args:
         prefix: The first part of every key, table or channel, so that several services can share one engine.
-        lease: Seconds after which a replica that no longer renews its lease counts as ended.
+        lease: Seconds after which a replica that does not renew its lease counts as ended.
         timeout: Seconds that one command may take.
         start_timeout: Seconds for which the start waits for an engine that is not reachable yet.
         confirm: Redis: how many replicas of the engine must have a write before it counts (``WAIT``).

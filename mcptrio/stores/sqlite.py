@@ -1,7 +1,7 @@
-"""All stores in one SQLite file; their contents survive the process, even a kill.
+"""All stores in one SQLite file. Their contents survive the end of the process, even a kill.
 
-:mod:`mcptrio.serve.http_options` opens them for the store ``sqlite:PATH``, and embedding programs do. Several processes
-of one machine may share the file.
+:mod:`mcptrio.stores.opening` opens them for the URL ``sqlite:PATH``; embedding programs may open them too. Several
+processes of one machine may share the file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteBounds", "open_sqlite_stores"]
 
-# Seconds that sessions and events are kept at least after a restart, so clients can reconnect, however long the restart
-# took and whatever time the clock shows.
+# Seconds for which sessions and events are kept at least after a restart, so that clients can reconnect. The restart
+# may have taken long, and the wall clock may have been set.
 _RESTART_GRACE_SECONDS: Final = 60.0
 # Seconds between two checks for other processes.
 _PROCESS_CHECK_INTERVAL: Final = 2.0
@@ -112,7 +112,7 @@ class _Opening:
         self.bounds = bounds
         self._bus = bus
         self.clock = clock
-        self._looking = trio.CapacityLimiter(1)
+        self._check_limiter = trio.CapacityLimiter(1)
         self._replicas = 1
         self._live: list[SeenReplica] = []
         self._failed_at: float | None = None
@@ -155,29 +155,32 @@ class _Opening:
                 await trio.sleep(_PROCESS_CHECK_INTERVAL)
 
     async def _check_processes(self, database: Database) -> None:
-        # Newest event first: a process that is not among the writers read next has stored none of the events up to it.
+        # The newest event is read before the writers: a process that is not among the writers has stored no event up to
+        # that one.
         newest = await database.read(newest_ids)
         writers = await database.read(_writers)
-        gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
+        gone = await trio.to_thread.run_sync(self._ended, writers, limiter=self._check_limiter)
         await self.events.settle_writers(gone)
         if gone and self._bus is None:
-            # They may have acknowledged a change whose message they had not stored yet.
+            # An ended process may have acknowledged a change before it stored the message about it.
             self.messages.report_lost()
         self.tasks.announce_released(await self._task_steps.release_ended())
-        await self.tasks.take_back_doubtful()
+        await self.tasks.take_back_unacknowledged()
         live = [id for id in writers if id not in gone]
-        self._live = await trio.to_thread.run_sync(self._describe, live[:MAX_LISTED], limiter=self._looking)
+        self._live = await trio.to_thread.run_sync(self._describe, live[:MAX_LISTED], limiter=self._check_limiter)
         self._replicas = len(live)
         self.messages.set_alone(self._replicas <= 1, newest)
 
-    def _gone(self, writers: list[str]) -> list[str]:
+    def _ended(self, writers: list[str]) -> list[str]:
         return [id for id in writers if not self.processes.is_alive(id)]
 
     def _describe(self, live: list[str]) -> list[SeenReplica]:
         return [self.processes.describe(id) for id in live]
 
     def status(self) -> StoreStatus:
-        since = None if self._failed_at is None else trio.current_time() - self._failed_at
+        # While another process keeps the file locked, reads succeed and writes fail.
+        failures = [at for at in (self._failed_at, self.database.writes_failed_at) if at is not None]
+        since = trio.current_time() - min(failures) if failures else None
         return StoreStatus(
             kind="sqlite",
             is_reachable=since is None,
@@ -188,15 +191,15 @@ class _Opening:
         )
 
     def end(self, database: Database) -> None:
-        """Store what was collected, and complete the streams of this process.
+        """Store the last uses of sessions, release the tasks of this process, and complete its streams.
 
         Raises:
-            StoreFailed: The file cannot be written; the next opening does the rest.
+            StoreFailed: The file cannot be written; the next opening completes the streams.
         """
         try:
-            database.write_now(self.sessions.note)
+            database.write_now(self.sessions.write_uses)
             if self._bus is None:
-                # With another bus, which threads cannot use, the other processes find out that this one has ended.
+                # Threads cannot use another bus. The other processes then notice that this one has ended.
                 database.write_now(self._release_tasks)
             self._settle(database, self.processes.id)
         finally:
@@ -208,7 +211,7 @@ class _Opening:
             database,
             self.clock,
             idle_timeout=bounds.idle_timeout,
-            most=bounds.max_sessions,
+            max_sessions=bounds.max_sessions,
             total_bytes=bounds.record_bytes,
             forget=drop_events,
         )
@@ -243,20 +246,19 @@ class _Opening:
     def _enter(self, connection: sqlite3.Connection) -> list[str]:
         """Register this process as a writer; return the writers that have ended."""
         writers = _writers(connection)
-        gone = self._gone(writers)
-        # Other processes use the file, so use their epoch; alone, set a new one.
+        gone = self._ended(writers)
+        # Use the epoch of the other processes; if there are none, set a new one.
         if len(gone) < len(writers):
-            self.clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
+            self.clock.use_epoch(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
         else:
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (self.clock.place(),))
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (self.clock.set_epoch(),))
             self._bound_ages(connection)
         connection.execute("INSERT INTO writers VALUES (?)", (self.processes.id,))
         return gone
 
     def _bound_ages(self, connection: sqlite3.Connection) -> None:
-        """Limit stored times to the possible range."""
-        # The wall clock may have been set since the last use: no time is in the future, and nothing expires in the
-        # first minute.
+        """Limit stored times: none is in the future, and nothing expires in the first minute."""
+        # The wall clock may have been set since the last use of the file.
         now, bounds = self.clock.now(), self.bounds
         for table, column, lives in (
             ("sessions", "used", bounds.idle_timeout),
@@ -269,12 +271,12 @@ class _Opening:
                 f" WHERE {column} > :now OR {column} < :oldest",
                 {"now": now, "oldest": oldest},
             )
-        # Results that are kept for longer than usual have a time in the future.
+        # Results that are kept longer than usual have a time in the future, which is left unchanged.
         oldest = now - EFFECT_SECONDS + _RESTART_GRACE_SECONDS
         connection.execute("UPDATE effects SET touched = ?1 WHERE touched < ?1", (oldest,))
-        # The expiry of a task is a time that its client knows, so it moves only with a time of creation in the future.
+        # Clients know the expiry of a task, so it is moved only if the time of creation is in the future.
         connection.execute("UPDATE tasks SET expires = expires - created + ?1, created = ?1 WHERE created > ?1", (now,))
-        # A quota is empty at most.
+        # The arrival time of an empty quota is the maximum.
         connection.execute("UPDATE quotas SET arrival = min(arrival, ? + tolerance)", (now,))
 
 

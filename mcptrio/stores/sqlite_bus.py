@@ -1,6 +1,6 @@
-"""A bus in the SQLite file: processes that share the file find messages there, and events that others have stored.
+"""A bus in the SQLite file, through which the processes that share the file find each other's messages and events.
 
-Used by :func:`mcptrio.stores.sqlite.open_sqlite_stores` if no other bus connects the processes. It polls while another
+:func:`mcptrio.stores.sqlite.open_sqlite_stores` uses it if no other bus connects the processes. It polls while another
 process has the file open, so a message takes up to a quarter of a second.
 """
 
@@ -30,7 +30,8 @@ _POLL_INTERVAL: Final = 0.25
 _RETRY_INTERVAL: Final = 2.0
 # Seconds for which messages are kept. A process that polls less often is notified that it has lost some.
 _MAX_MESSAGE_SECONDS: Final = 60.0
-# Messages, and streams with new events, in the result of one poll; after more, all readers look for themselves.
+# Messages, and streams with new events, in the result of one poll. If there are more, all followers are told that
+# messages may have been lost.
 _MAX_FOUND: Final = 10_000
 
 # The topic of a message to all followers: messages may be missing.
@@ -61,21 +62,21 @@ class SQLiteBus:
         self._writer = writer
         self._followers = Followers()
         self._is_alone = True
-        # The newest that this process has polled or that was stored before it began to poll.
+        # The newest ids that this process has polled, or that existed before it began to poll.
         self._seen = Newest(0, 0)
 
     def publish(self, topic: str, message: bytes) -> None:
         self._followers.deliver(topic, message)
-        # Also while no other process has the file open: one that is just opening it is noticed later.
+        # Also while this process seems to be alone: a process that is just opening the file is noticed later.
         self._database.post(partial(self._insert, topic=topic, message=message, now=self._clock.now()))
 
     def report_lost(self) -> None:
-        """Make the followers in all processes look for themselves."""
-        self._followers.lost()
+        """Tell the followers in all processes that messages may have been lost."""
+        self._followers.report_lost()
         self._database.post(self.insert_lost)
 
     def insert_lost(self, connection: sqlite3.Connection) -> None:
-        """As :meth:`report_lost`, for the other processes only."""
+        """Tell the followers in the other processes that messages may have been lost. Called in a thread."""
         self.insert(connection, _LOST_TOPIC, b"")
 
     def insert(self, connection: sqlite3.Connection, topic: str, message: bytes) -> None:
@@ -86,11 +87,11 @@ class SQLiteBus:
         return self._followers.add(topic, receive)
 
     def set_alone(self, is_alone: bool, newest: Newest) -> None:
-        """Poll only while another process has the file open.
+        """Stop or start polling, because this process has become the only one, or another one has opened the file.
 
         Args:
-            newest: The newest message before the processes were counted: no message up to it is of another
-                process.
+            newest: The newest ids from before the processes were counted. If this process is alone, no other process
+                has stored anything up to them.
         """
         self._is_alone = is_alone
         if is_alone:
@@ -119,7 +120,7 @@ class SQLiteBus:
         for session, stream in streams:
             self._followers.deliver(session_topic(session), INBOX_MESSAGE if stream == INBOX else wake_message(stream))
         if not is_complete or any(topic == _LOST_TOPIC for topic, _ in messages):
-            self._followers.lost()
+            self._followers.report_lost()
 
     def _insert(self, connection: sqlite3.Connection, *, topic: str, message: bytes, now: float) -> None:
         connection.execute(
@@ -140,7 +141,7 @@ def newest_ids(connection: sqlite3.Connection) -> Newest:
 def _found(
     connection: sqlite3.Connection, *, seen: Newest, writer: str
 ) -> tuple[Newest, list[tuple[str, str]], list[tuple[str, bytes]], bool]:
-    """Return the newest ids, the streams and messages after ``seen``, and whether these are all."""
+    """Return the newest ids, the streams and the messages after ``seen``, and True if none of these is missing."""
     streams = connection.execute(
         "SELECT DISTINCT session, name FROM streams JOIN events ON events.stream = streams.key"
         " WHERE events.id > ? LIMIT ?",

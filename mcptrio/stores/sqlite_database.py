@@ -33,7 +33,7 @@ rollback."""
 
 # Read connections, and threads that use them.
 _READERS: Final = 4
-# Seconds for the last write and for closing; after that a hanging disk is left to the system.
+# Seconds for the last write and for closing; after that the thread on a hanging disk is abandoned.
 _CLOSE_TIMEOUT: Final = 10.0
 
 _log = logging.getLogger("mcptrio.stores")
@@ -48,17 +48,25 @@ class Database:
         self._readers = readers
         self._reading = trio.CapacityLimiter(len(readers))
         self._batches: BatchWriter[Work[Any]] = BatchWriter(str(path), partial(_commit, writer, path))
+        self.writes_failed_at: float | None = None
+        """Trio time of the first write that failed after the last successful one; None if the last one succeeded."""
 
     async def write(self, work: Work[T]) -> T:
         """Run ``work`` in a transaction and return its result once that is committed.
 
-        A write that is cancelled while it waits in the queue is not done; after that it is done without a result. If
-        one write of a batch fails, only that write is rolled back.
+        If the caller is cancelled while the write is in the queue, the write is not executed. Later it is executed, and
+        its result is dropped. If one write of a batch fails, only that write is rolled back.
 
         Raises:
             StoreFailed: The write failed, or the store is closed.
         """
-        result: T = await self._batches.write(work)
+        try:
+            result: T = await self._batches.write(work)
+        except StoreFailed:
+            if self.writes_failed_at is None:
+                self.writes_failed_at = trio.current_time()
+            raise
+        self.writes_failed_at = None
         return result
 
     def post(self, work: Work[Any]) -> None:
@@ -138,9 +146,9 @@ async def open_database(
             yield database
     finally:
         # Shielded: the last write has to happen even if the server is cancelled.
-        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as patience:
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as scope:
             await trio.to_thread.run_sync(_close, database, end, abandon_on_cancel=True, limiter=alone)
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             _log.error("%s: could not be closed within %g s", path, _CLOSE_TIMEOUT)
 
 
@@ -149,7 +157,7 @@ def _open(path: Path, bounds: FileBounds, begin: Callable[[Database], None]) -> 
     opened = False
     try:
         for _ in range(1 + _READERS):
-            connections.append(open_file(path, bounds))  # noqa: PERF401 - those made are closed
+            connections.append(open_file(path, bounds))  # noqa: PERF401 - the finally block closes those that are open
         for connection in connections[1:]:
             connection.execute("PRAGMA query_only=ON")
         database = Database(path, connections[0], connections[1:])
@@ -184,7 +192,7 @@ def _commit(
     error = together.error
     # Another process holds the lock: each separate attempt would wait for the whole timeout again.
     if len(works) == 1 or _is_busy(error):
-        return [outcome.Error(_spoken(path, error)) for _ in works]
+        return [outcome.Error(_caller_error(path, error)) for _ in works]
     return [_commit(connection, path, [work])[0] for work in works]
 
 
@@ -210,8 +218,8 @@ def _is_busy(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
 
-def _spoken(path: Path, error: BaseException) -> BaseException:
-    """Return the exception for one caller. Each gets its own, because each raises it."""
+def _caller_error(path: Path, error: BaseException) -> BaseException:
+    """Return the exception for one caller. Each caller raises it, so each gets an instance of its own."""
     if isinstance(error, sqlite3.Error):
         failed = store_failed(path, error)
         failed.__cause__ = error

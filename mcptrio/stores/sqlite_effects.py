@@ -1,7 +1,7 @@
 """Claims and results of side effects in a SQLite file, shared by the processes of one machine.
 
-A claim has the id of its process among those that use the file. If that process has ended without a result, whether the
-effect has happened is not known, and the claim is never given to another one.
+A claim has the id of its process among those that use the file. If that process ended without a result, the effect may
+have happened, so no other process gets the claim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcptrio.stores.wall_clock import WallClock
 __all__ = ["SQLiteEffectStore"]
 
 # Old effects that each claim checks for expiry.
-_AGED: Final = 4
+_MAX_AGED: Final = 4
 
 
 class SQLiteEffectStore:
@@ -27,7 +27,7 @@ class SQLiteEffectStore:
 
     Args:
         clock: The clock for ages.
-        processes: Tells which processes still run.
+        processes: Shows which processes still run.
     """
 
     def __init__(self, database: Database, clock: WallClock, processes: ProcessRegistry) -> None:
@@ -39,7 +39,7 @@ class SQLiteEffectStore:
         return await self._database.write(partial(self._claim, call=call, key=key, now=self._clock.now()))
 
     async def finish(self, call: str, key: str, result: bytes, keep: float = EFFECT_SECONDS) -> None:
-        # A row expires an hour after it was touched; so one that is kept for longer is touched in the future.
+        # A row expires an hour after ``touched``, so a result that is kept longer gets a time in the future.
         touched = self._clock.now() + keep - EFFECT_SECONDS
         finish = partial(_finish, call=call, key=key, result=result, writer=self._processes.id, touched=touched)
         await self._database.write(finish)
@@ -67,7 +67,7 @@ class SQLiteEffectStore:
     def _drop_aged(self, connection: sqlite3.Connection, now: float) -> None:
         rows = connection.execute(
             "SELECT call, key, writer, result IS NULL FROM effects WHERE touched <= ? ORDER BY touched LIMIT ?",
-            (now - EFFECT_SECONDS, _AGED),
+            (now - EFFECT_SECONDS, _MAX_AGED),
         ).fetchall()
         for call, key, writer, is_running in rows:
             if is_running and self._processes.is_alive(writer):

@@ -1,7 +1,6 @@
 """An event store in a SQLite file, with the contract and limits of :class:`mcptrio.stores.memory.MemoryEventStore`.
 
-It also completes the streams of processes that have ended, with the event that each stream left for this case (its
-will).
+It also completes the streams of ended processes, each with its fallback event (``will``).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ __all__ = ["SQLiteEventStore", "drop_events"]
 # Bytes that an event costs in addition to its data, as in memory; in the file it is less.
 _EVENT_COST: Final = 160
 # Streams that each append checks for expiry.
-_AGED: Final = 4
+_MAX_AGED: Final = 4
 # Streams that are completed in one transaction.
-_SETTLED: Final = 200
-# Streams to complete once the store can write again; further ones wait for the end of this process.
-_OWED: Final = 10_000
+_MAX_SETTLED: Final = 200
+# Streams that are completed once the store can write again. Further ones are completed after the end of this process.
+_MAX_UNSETTLED: Final = 10_000
 
 
 @frozen(kw_only=True)
@@ -45,7 +44,7 @@ class _Append:
 
 
 @define
-class _Line:
+class _StreamRow:
     """A row of the table streams."""
 
     key: int
@@ -61,12 +60,12 @@ class SQLiteEventStore:
 
     Args:
         clock: The clock for ages.
-        processes: Tells which writers still run.
+        processes: Shows which writers still run.
         stream_events: Events of one stream.
         session_bytes: Bytes of one session.
         total_bytes: Bytes of all sessions; events of the least recently active session are dropped first.
         event_timeout: Seconds without a new event after which the events of a stream are dropped.
-        bus: Wakes the readers in other processes; ``None`` if those find new events by themselves.
+        bus: Wakes the readers in other processes; ``None`` if these poll for new events.
     """
 
     def __init__(
@@ -87,9 +86,9 @@ class SQLiteEventStore:
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
-        self._age = event_timeout
+        self._event_timeout = event_timeout
         # Streams to complete as soon as the store can write.
-        self._owed: dict[tuple[str, str], None] = {}
+        self._unsettled: dict[tuple[str, str], None] = {}
         self._bus = bus
 
     async def append(
@@ -106,8 +105,8 @@ class SQLiteEventStore:
             await self._database.write(partial(self._settle, session=session, stream=stream, now=self._clock.now()))
             settled = True
         finally:
-            if not settled and len(self._owed) < _OWED:
-                self._owed[session, stream] = None
+            if not settled and len(self._unsettled) < _MAX_UNSETTLED:
+                self._unsettled[session, stream] = None
         self._wake(session, stream)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
@@ -141,7 +140,7 @@ class SQLiteEventStore:
         await self._database.write(partial(drop_events, session=session))
 
     async def settle_writers(self, writers: Sequence[str]) -> None:
-        """Complete the streams of processes that have ended, and those for which that failed before.
+        """Complete the streams of ended processes, and the streams whose completion failed before.
 
         Raises:
             StoreFailed: The file cannot be written.
@@ -149,10 +148,10 @@ class SQLiteEventStore:
         for id in writers:
             while await self._database.write(partial(self.settle_writer, writer=id, now=self._clock.now())):
                 pass
-        while self._owed:
-            session, stream = next(iter(self._owed))
+        while self._unsettled:
+            session, stream = next(iter(self._unsettled))
             await self._database.write(partial(self._settle, session=session, stream=stream, now=self._clock.now()))
-            self._owed.pop((session, stream), None)
+            self._unsettled.pop((session, stream), None)
             self._wake(session, stream)
 
     def _wake(self, session: str, stream: str) -> None:
@@ -168,47 +167,47 @@ class SQLiteEventStore:
             True if there may be more streams.
         """
         rows = connection.execute(
-            "SELECT session, name FROM streams WHERE writer = ? AND NOT complete LIMIT ?", (writer, _SETTLED)
+            "SELECT session, name FROM streams WHERE writer = ? AND NOT complete LIMIT ?", (writer, _MAX_SETTLED)
         ).fetchall()
         for session, stream in rows:
             self._settle(connection, session=session, stream=stream, now=now)
-        if len(rows) < _SETTLED:
+        if len(rows) < _MAX_SETTLED:
             connection.execute("DELETE FROM writers WHERE id = ?", (writer,))
             return False
         return True
 
     def _settle(self, connection: sqlite3.Connection, *, session: str, stream: str, now: float) -> None:
-        line = _line(connection, session, stream)
-        if line is not None and not line.complete:
-            last = _Append(session=session, stream=stream, data=(line.will,), last=True, will=None, now=now)
+        row = _stream_row(connection, session, stream)
+        if row is not None and not row.complete:
+            last = _Append(session=session, stream=stream, data=(row.will,), last=True, will=None, now=now)
             self._append(connection, wanted=last)
 
     def _append(self, connection: sqlite3.Connection, *, wanted: _Append) -> int:
         """Append events; return the position of the last. Positions, sums and deletions are part of one transaction."""
         session, now, count = wanted.session, wanted.now, len(wanted.data)
         size = sum(map(len, wanted.data)) + count * _EVENT_COST
-        # Every process may put messages into an inbox, so it does not end with any of them.
+        # Every process may put messages into an inbox, so no process is its writer.
         writer = "" if wanted.stream == INBOX else self._processes.id
-        line = _line(connection, session, wanted.stream)
-        if line is None:
+        row = _stream_row(connection, session, wanted.stream)
+        if row is None:
             key = connection.execute(
                 "INSERT INTO streams (session, name, first, next, complete, touched, will, writer)"
                 " VALUES (?, ?, 0, 0, 0, ?, x'', ?)",
                 (session, wanted.stream, now, writer),
             ).lastrowid
             assert key is not None
-            line = _Line(key, 0, 0, 0, b"", writer)
-        elif line.complete:
+            row = _StreamRow(key, 0, 0, 0, b"", writer)
+        elif row.complete:
             raise ConnectionClosed("the stream is complete")
         connection.executemany(
             "INSERT INTO events (stream, position, data) VALUES (?, ?, ?)",
-            [(line.key, at, data) for at, data in enumerate(wanted.data, line.next)],
+            [(row.key, at, data) for at, data in enumerate(wanted.data, row.next)],
         )
-        following = line.next + count
-        will = b"" if wanted.last else line.will if wanted.will is None else wanted.will
+        following = row.next + count
+        will = b"" if wanted.last else row.will if wanted.will is None else wanted.will
         connection.execute(
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
-            (following, wanted.last, now, will, writer, line.key),
+            (following, wanted.last, now, will, writer, row.key),
         )
         kept = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"
@@ -219,14 +218,14 @@ class SQLiteEventStore:
         total = connection.execute(
             "UPDATE sums SET value = value + ? WHERE name = 'event_bytes' RETURNING value", (size,)
         ).fetchone()[0]
-        newest = (line.key, following - 1)
-        if following - line.first > self._stream_events:
-            freed = _drop_before(connection, session, line.key, following - self._stream_events)
+        newest = (row.key, following - 1)
+        if following - row.first > self._stream_events:
+            freed = _drop_before(connection, session, row.key, following - self._stream_events)
             kept, total = kept - freed, total - freed
         if kept > self._session_bytes:
             total -= _drop_oldest(connection, session, newest, kept - self._session_bytes)
         while total > self._total_bytes and (
-            freed := _drop_of_others(connection, session, newest, total - self._total_bytes)
+            freed := _drop_from_others(connection, session, newest, total - self._total_bytes)
         ):
             total -= freed
         self._drop_aged(connection, now)
@@ -237,7 +236,7 @@ class SQLiteEventStore:
         rows = connection.execute(
             "SELECT key, session, next, complete FROM streams WHERE next > first AND touched <= ?"
             " ORDER BY touched LIMIT ?",
-            (now - self._age, _AGED),
+            (now - self._event_timeout, _MAX_AGED),
         ).fetchall()
         for key, session, following, complete in rows:
             _drop_before(connection, session, key, following)
@@ -245,12 +244,12 @@ class SQLiteEventStore:
                 connection.execute("UPDATE streams SET touched = ? WHERE key = ?", (now, key))
 
 
-def _line(connection: sqlite3.Connection, session: str, stream: str) -> _Line | None:
+def _stream_row(connection: sqlite3.Connection, session: str, stream: str) -> _StreamRow | None:
     row = connection.execute(
         "SELECT key, first, next, complete, will, writer FROM streams WHERE session = ? AND name = ?",
         (session, stream),
     ).fetchone()
-    return _Line(*row) if row is not None else None
+    return _StreamRow(*row) if row is not None else None
 
 
 def _page(
@@ -261,14 +260,14 @@ def _page(
     Args:
         known: True to return ``None`` too if the stream has not reached the position, or events after it were dropped.
     """
-    line = _line(connection, session, stream)
-    if line is None or (known and not line.first <= position <= line.next):
+    row = _stream_row(connection, session, stream)
+    if row is None or (known and not row.first <= position <= row.next):
         return None
     events: list[StoredEvent] = []
-    size, following = 0, max(position, line.first)
+    size, following = 0, max(position, row.first)
     rows = connection.execute(
         "SELECT position, data FROM events WHERE stream = ? AND position >= ? ORDER BY position LIMIT ?",
-        (line.key, following, MAX_EVENT_PAGE),
+        (row.key, following, MAX_EVENT_PAGE),
     )
     for at, data in rows:
         if events and size + len(data) > MAX_EVENT_PAGE_BYTES:
@@ -276,7 +275,7 @@ def _page(
         events.append(StoredEvent(id_of(stream, at), data))
         size += len(data)
         following = at + 1
-    return events, bool(line.complete) and following >= line.next
+    return events, bool(row.complete) and following >= row.next
 
 
 def _completed_after(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
@@ -298,7 +297,7 @@ def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int
         " WHERE session = ? AND next > first ORDER BY complete DESC, touched, key, position",
         (session,),
     )
-    # In bulk: one large event can replace thousands of small ones, and all writers wait meanwhile.
+    # All writers wait for this, and one large event can replace thousands of small ones, so delete in bulk.
     freed, before = 0, {}
     for key, position, size in rows:
         if (key, position) != newest:
@@ -311,7 +310,7 @@ def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int
     return freed
 
 
-def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
+def _drop_from_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
     """Drop events of the least recently active other session, or of this one if no other has any.
 
     Return the bytes freed.

@@ -26,9 +26,9 @@ _APPLICATION: Final = 0x6D637074
 # The version of the schema, stored as user_version.
 _SCHEMA: Final = 3
 # SQLite's default page size in bytes; max_page_count counts pages.
-_PAGE: Final = 4096
+_PAGE_BYTES: Final = 4096
 # Bytes to which the write-ahead log is truncated after it was larger.
-_LOG_BYTES: Final = 16 * 1024 * 1024
+_MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 _TABLES: Final = (
     """CREATE TABLE meta (
@@ -115,7 +115,7 @@ _TABLES: Final = (
     "CREATE INDEX quotas_by_arrival ON quotas (arrival)",
 )
 
-# Added to files that were made without them: a process of an older version uses such a file without noticing them.
+# Added to files of older versions, whose processes ignore these tables.
 _ADDED_TABLES: Final = (
     # The number is the order of creation; the token names the last creation or claim.
     """CREATE TABLE IF NOT EXISTS tasks (
@@ -182,12 +182,12 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
 def run_pragma(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
     """Return the value of a statement, repeating it for up to ``seconds`` while the file is busy."""
     # SQLite does not apply its busy timeout when two connections change the journal mode at the same time.
-    patience = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return connection.execute(statement).fetchone()[0]
         except sqlite3.OperationalError as error:
-            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > patience:
+            if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
 
@@ -242,13 +242,13 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
     mode = run_pragma(connection, "PRAGMA journal_mode=WAL", bounds.busy_timeout)
     if mode != "wal":
         raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
-    # Commits survive the end of the process, even a kill, because the data are with the operating system. A power cut
-    # may undo the last moments, as a whole and in order. That is acceptable: only its writer continues a stream, and
-    # the writer has ended too, so no position is used twice; lost sessions are opened again by their clients. FULL
-    # would make each commit wait for the disk and preserve nothing that is needed.
+    # Commits survive the end of the process, even a kill, because the operating system has the data. A power failure
+    # may undo the last transactions, in order. That is acceptable: only its writer continues a stream, and the writer
+    # has ended too, so no position is used twice; clients open lost sessions again. FULL would make each commit wait
+    # for the disk.
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
-    connection.execute(f"PRAGMA max_page_count={max(1, bounds.bytes // _PAGE)}")
+    connection.execute(f"PRAGMA journal_size_limit={_MAX_LOG_BYTES}")
+    connection.execute(f"PRAGMA max_page_count={max(1, bounds.bytes // _PAGE_BYTES)}")
     connection.execute("PRAGMA temp_store=MEMORY")
     connection.execute("BEGIN IMMEDIATE")
     if _check(connection, path) == 0:

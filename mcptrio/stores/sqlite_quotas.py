@@ -15,8 +15,8 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteQuotaStore"]
 
-# Quotas that are full again, or too many, of which each take deletes some, so expiry needs no task.
-_AGED: Final = 4
+# Quotas that each take deletes, if they are full again or too many, so expiry needs no task.
+_MAX_AGED: Final = 4
 
 
 class SQLiteQuotaStore:
@@ -44,11 +44,12 @@ def _take(connection: sqlite3.Connection, *, name: str, count: int, seconds: flo
     total = connection.execute(
         "UPDATE sums SET value = value + ? WHERE name = 'quotas' RETURNING value", (int(row is None),)
     ).fetchone()[0]
-    # A quota whose time has passed is full, as if it had never been used. If there are too many, the fullest ones go.
+    # A quota whose arrival time has passed is full, as if it had never been used. If there are too many quotas, the
+    # fullest are deleted.
     deleted = connection.execute(
         "DELETE FROM quotas WHERE name IN (SELECT name FROM quotas WHERE name != ? ORDER BY arrival LIMIT ?)"
         " AND (arrival <= ? OR ?)",
-        (name, _AGED, now, total > MAX_QUOTAS),
+        (name, _MAX_AGED, now, total > MAX_QUOTAS),
     ).rowcount
     if deleted:
         connection.execute("UPDATE sums SET value = value - ? WHERE name = 'quotas'", (deleted,))

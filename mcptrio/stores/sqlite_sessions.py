@@ -1,7 +1,7 @@
 """A session store in a SQLite file, with the contract of :class:`mcptrio.stores.memory.MemorySessionStore`.
 
-A request that only uses a session does not write to the file: last uses are collected in memory and stored from time to
-time.
+A request that only loads a session does not write to the file: the times of last use are collected in memory and stored
+later.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["SQLiteSessionStore"]
 
 # The last use of a session is stored with a resolution of the idle timeout divided by this.
 _RESOLUTION: Final = 30
-# Uses that are collected before they are stored; expire() stores them too.
-_NOTED: Final = 1000
+# Uses that are collected before they are stored. expire() stores them too.
+_MAX_USES: Final = 1000
 # Sessions that expire in one transaction.
-_SWEPT: Final = 500
+_MAX_EXPIRED: Final = 500
 # Expired sessions that are removed, with their events, to make room for a new one.
-_ROOM: Final = 10
+_MAX_EXPIRED_FOR_ROOM: Final = 10
 
 T = TypeVar("T")
 
@@ -42,9 +42,9 @@ class SQLiteSessionStore:
     Args:
         clock: The clock for last uses.
         idle_timeout: Seconds without use after which a session expires.
-        most: The number of sessions; a further one is refused.
-        total_bytes: Bytes of all records; when exceeded, a new session is refused.
-        forget: Deletes the events of a session. Called in the transaction in which an expired session makes room.
+        max_sessions: The number of sessions; a further one is refused.
+        total_bytes: Bytes of all records at which a new session is refused.
+        forget: Deletes the events of an expired session, in the transaction that deletes the session to make room.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class SQLiteSessionStore:
         clock: WallClock,
         *,
         idle_timeout: float,
-        most: int,
+        max_sessions: int,
         total_bytes: int,
         forget: Callable[[sqlite3.Connection, str], None],
     ) -> None:
         self._database = database
         self._clock = clock
         self._idle = idle_timeout
-        self._most = most
+        self._max_sessions = max_sessions
         self._total_bytes = total_bytes
         self._forget = forget
         # Last uses that are not stored yet.
-        self._noted: dict[str, float] = {}
+        self._uses: dict[str, float] = {}
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         stored = evolve(record, generation=record.generation + 1)
@@ -77,14 +77,14 @@ class SQLiteSessionStore:
         if row is None:
             return None
         data, stored = row
-        now, used = self._clock.now(), max(stored, self._noted.get(id, stored))
+        now, used = self._clock.now(), max(stored, self._uses.get(id, stored))
         if used + self._idle <= now:
             return None
         if now - used >= self._idle / _RESOLUTION:
-            self._noted[id] = now
-            if len(self._noted) % _NOTED == 0:
+            self._uses[id] = now
+            if len(self._uses) % _MAX_USES == 0:
                 try:
-                    await self._write_noted(_nothing)
+                    await self._write_with_uses(_nothing)
                 except StoreFailed as error:
                     # The record was found, so the request continues; the uses are stored later.
                     _log.error("%s", error)
@@ -93,27 +93,27 @@ class SQLiteSessionStore:
     async def delete(self, id: str) -> bool:
         now = self._clock.now()
         used = await self._database.write(partial(_delete, id=id))
-        noted = self._noted.pop(id, None)
-        return used is not None and max(used, noted or used) + self._idle > now
+        last_use = self._uses.pop(id, None)
+        return used is not None and max(used, last_use or used) + self._idle > now
 
     async def expire(self) -> list[str]:
-        return await self._write_noted(partial(self._expire, now=self._clock.now(), most=_SWEPT))
+        return await self._write_with_uses(partial(self._expire, now=self._clock.now(), limit=_MAX_EXPIRED))
 
-    def note(self, connection: sqlite3.Connection) -> None:
+    def write_uses(self, connection: sqlite3.Connection) -> None:
         """Store the collected uses. Called in a thread while the store is not in use."""
-        _note(connection, self._noted)
-        self._noted = {}
+        _update_uses(connection, self._uses)
+        self._uses = {}
 
-    async def _write_noted(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _write_with_uses(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Store the collected uses and run ``work`` in the same transaction. After a failure the uses stay collected.
 
         Raises:
             StoreFailed: The write failed.
         """
-        noted, self._noted = self._noted, {}
+        uses, self._uses = self._uses, {}
 
         def both(connection: sqlite3.Connection) -> T:
-            _note(connection, noted)
+            _update_uses(connection, uses)
             return work(connection)
 
         written = False
@@ -123,7 +123,7 @@ class SQLiteSessionStore:
         finally:
             if not written:
                 # Uses collected in the meantime are newer.
-                self._noted = {**noted, **self._noted}
+                self._uses = {**uses, **self._uses}
         return result
 
     def _save(self, connection: sqlite3.Connection, *, id: str, data: bytes, generation: int, now: float) -> bool:
@@ -131,7 +131,7 @@ class SQLiteSessionStore:
         if (row[1] if row is not None else 0) != generation - 1:
             return False
         if row is None and self._is_full(connection):
-            for expired in self._expire(connection, now=now, most=_ROOM):
+            for expired in self._expire(connection, now=now, limit=_MAX_EXPIRED_FOR_ROOM):
                 self._forget(connection, expired)
             if self._is_full(connection):
                 raise Overloaded("too many sessions are kept")
@@ -146,21 +146,21 @@ class SQLiteSessionStore:
 
     def _is_full(self, connection: sqlite3.Connection) -> bool:
         sums = dict(connection.execute("SELECT name, value FROM sums").fetchall())
-        return bool(sums["sessions"] >= self._most or sums["session_bytes"] >= self._total_bytes)
+        return bool(sums["sessions"] >= self._max_sessions or sums["session_bytes"] >= self._total_bytes)
 
-    def _expire(self, connection: sqlite3.Connection, *, now: float, most: int) -> list[str]:
+    def _expire(self, connection: sqlite3.Connection, *, now: float, limit: int) -> list[str]:
         rows = connection.execute(
             "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE used <= ? ORDER BY used LIMIT ?)"
             " RETURNING id, length(record)",
-            (now - self._idle, most),
+            (now - self._idle, limit),
         ).fetchall()
         _add(connection, "sessions", -len(rows))
         _add(connection, "session_bytes", -sum(size for _, size in rows))
         return [id for id, _ in rows]
 
 
-def _note(connection: sqlite3.Connection, noted: Mapping[str, float]) -> None:
-    rows = [(used, id) for id, used in noted.items()]
+def _update_uses(connection: sqlite3.Connection, uses: Mapping[str, float]) -> None:
+    rows = [(used, id) for id, used in uses.items()]
     connection.executemany("UPDATE sessions SET used = max(used, ?) WHERE id = ?", rows)
 
 

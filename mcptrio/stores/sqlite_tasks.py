@@ -1,7 +1,7 @@
 """Tasks in a SQLite file, shared by the processes of one machine.
 
 The row of a running task has the id of the process that runs it. When that process has ended, another process queues
-the task again: the next one that claims a task, or the first one that notices the end.
+the task again, when it claims a task or checks for ended processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SQLiteTasks:
 
     Args:
         clock: The clock for creation and expiry.
-        processes: Tells which processes still run.
+        processes: Shows which processes still run.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class SQLiteTasks:
             change = _drop_expired(connection, now=now, id=record.id)
             if self._is_full(connection):
                 return Overloaded(f"too many tasks: {self._bounds.max_tasks}, or {MAX_TASKS_BYTES} bytes, are kept")
-        most = self._bounds.tasks_per_owner
+        limit = self._bounds.tasks_per_owner
         active = connection.execute(
             "SELECT count(*) FROM tasks WHERE owner = ? AND state != 'ended' AND expires > ?", (record.owner, now)
         ).fetchone()[0]
-        if active >= most:
-            return Overloaded(f"too many tasks of this owner: {most} have not ended")
+        if active >= limit:
+            return Overloaded(f"too many tasks of this owner: {limit} have not ended")
         stored = evolve(record, created=now, expires=now + keep if record.expires is None else record.expires)
         connection.execute(
             f"INSERT INTO tasks ({_RECORD}, holder, token) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -156,7 +156,7 @@ class SQLiteTasks:
             "UPDATE tasks SET state = ?, data = ?, expires = ?, generation = ?, holder = ? WHERE id = ?",
             (
                 *(stored.state.value, stored.data, stored.expires, stored.generation),
-                # Not this process, if it answers the task of another one.
+                # The holder stays: another process may save an answer to a task that it does not hold.
                 holder if record.state is TaskState.RUNNING else "",
                 stored.id,
             ),

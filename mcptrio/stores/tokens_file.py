@@ -28,11 +28,11 @@ __all__ = ["FileTokenStore"]
 T = TypeVar("T")
 
 # Largest file in bytes; a few hundred servers need 1 MiB.
-_BYTES: Final = 4 * 1024 * 1024
+_MAX_BYTES: Final = 4 * 1024 * 1024
 # Seconds to wait for another process that renews a login, which takes one request.
-_RENEWAL: Final = 60.0
+_RENEWAL_TIMEOUT: Final = 60.0
 # All permissions of group and others.
-_OTHERS: Final = 0o077
+_OTHERS_ACCESS: Final = 0o077
 
 
 class FileTokenStore:
@@ -88,7 +88,7 @@ class FileTokenStore:
         return tuple(await self._in_thread(self._read))
 
     async def _change(self, change: Callable[[dict[str, Any]], bool]) -> bool:
-        """Read, change and replace the file under the lock. Return whether ``change`` changed anything."""
+        """Read, change and replace the file under the lock. Return the result of ``change``: True if it changed it."""
 
         def rewrite() -> bool:
             kept = self._read()
@@ -116,7 +116,7 @@ class FileTokenStore:
             StoreFailed: Another process held the lock for a minute, or other users can access the folder.
         """
         digest = sha256(key.encode()).hexdigest()[:16]
-        async with self._locked(f".{digest}.lock", _RENEWAL):
+        async with self._locked(f".{digest}.lock", _RENEWAL_TIMEOUT):
             yield
 
     @asynccontextmanager
@@ -152,9 +152,9 @@ class FileTokenStore:
             return {}
         with open(descriptor, "rb") as file:
             _check_private(self.path, os.fstat(descriptor), stat.S_ISREG)
-            data = file.read(_BYTES + 1)
-        if len(data) > _BYTES:
-            raise StoreFailed(f"{self.path}: expected at most {_BYTES} bytes, got more")
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise StoreFailed(f"{self.path}: expected at most {_MAX_BYTES} bytes, got more")
         try:
             kept = orjson.loads(data)
         except orjson.JSONDecodeError as error:
@@ -166,23 +166,23 @@ class FileTokenStore:
 
     def _replace(self, kept: Mapping[str, Any]) -> None:
         data = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
-        if len(data) > _BYTES:
+        if len(data) > _MAX_BYTES:
             raise StoreFailed(
-                f"{self.path}: expected at most {_BYTES} bytes of credentials; log out of servers you no longer use"
+                f"{self.path}: expected at most {_MAX_BYTES} bytes of credentials; log out of servers you no longer use"
             )
         # Replaced, never changed in place: readers without the lock see one complete state, and a crash leaves the old
         # one.
-        beside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
+        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
         try:
             with open(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(descriptor)
-            os.replace(beside, self.path)
+            os.replace(temporary, self.path)
         finally:
-            # Still there only if the replacement failed.
-            beside.unlink(missing_ok=True)
+            # Exists only if the replacement failed.
+            temporary.unlink(missing_ok=True)
 
 
 def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
@@ -199,7 +199,7 @@ def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], b
         return
     if found.st_uid != os.geteuid():
         raise StoreFailed(f"{path}: expected your own file or folder, got one of user {found.st_uid}")
-    if found.st_mode & _OTHERS:
+    if found.st_mode & _OTHERS_ACCESS:
         mode = "700" if is_folder else "600"
         raise StoreFailed(
             f"{path}: expected access for its owner only, got mode {stat.S_IMODE(found.st_mode):o}: "

@@ -28,16 +28,16 @@ __all__ = ["KeyringTokenStore"]
 T = TypeVar("T")
 
 # Characters of one part of a value: Windows stores at most 1280 per entry.
-_PART: Final = 1000
+_MAX_PART_CHARS: Final = 1000
 # Parts of one value.
-_PARTS: Final = 200
+_MAX_PARTS: Final = 200
 # Seconds to wait for another process that renews a login.
-_RENEWAL: Final = 60.0
+_RENEWAL_TIMEOUT: Final = 60.0
 # Keys in the list.
-_KEYS: Final = 1000
-# The entry with the list of keys: a keyring cannot list its entries. Two processes that save new keys at the same
-# moment may leave one out of the list; it can still be loaded by its key.
-_LIST: Final = "keys"
+_MAX_KEYS: Final = 1000
+# The entry with the list of keys, because a keyring cannot list its entries. If two processes save new keys at the same
+# time, one may be missing in the list; its value can still be loaded.
+_KEYS_ENTRY: Final = "keys"
 
 
 class KeyringTokenStore:
@@ -65,7 +65,7 @@ class KeyringTokenStore:
         async with AsyncExitStack() as stack:
             try:
                 await trio.to_thread.run_sync(self._make_folder)
-                await stack.enter_async_context(lock_file(self._folder / f"{digest}.lock", timeout=_RENEWAL))
+                await stack.enter_async_context(lock_file(self._folder / f"{digest}.lock", timeout=_RENEWAL_TIMEOUT))
             except StoreFailed:
                 raise
             except OSError as error:
@@ -100,7 +100,7 @@ class KeyringTokenStore:
         def put(ring: _Ring) -> None:
             ring.put(f"key:{key}", copy)
             if key not in (listed := ring.listed()):
-                ring.put(_LIST, [*listed, key][-_KEYS:])
+                ring.put(_KEYS_ENTRY, [*listed, key][-_MAX_KEYS:])
 
         await self._in_thread(put)
 
@@ -113,7 +113,7 @@ class KeyringTokenStore:
 
         def drop(ring: _Ring) -> bool:
             if key in (listed := ring.listed()):
-                ring.put(_LIST, [each for each in listed if each != key])
+                ring.put(_KEYS_ENTRY, [each for each in listed if each != key])
             return ring.drop(f"key:{key}")
 
         return await self._in_thread(drop)
@@ -155,7 +155,7 @@ class _Ring:
         if not isinstance(head, dict):
             return None
         mark, parts = head.get("mark"), head.get("parts")
-        if not isinstance(mark, str) or not isinstance(parts, int) or not 0 < parts <= _PARTS:
+        if not isinstance(mark, str) or not isinstance(parts, int) or not 0 < parts <= _MAX_PARTS:
             return None
         texts = [self._call(self._ring.get_password, f"{name}#{mark}.{number}") for number in range(parts)]
         try:
@@ -166,9 +166,9 @@ class _Ring:
 
     def put(self, name: str, value: Any) -> None:
         text = orjson.dumps(value).decode()
-        parts = [text[at : at + _PART] for at in range(0, len(text), _PART)]
-        if len(parts) > _PARTS:
-            raise StoreFailed(f"expected a value of at most {_PART * _PARTS} characters, got {len(text)}")
+        parts = [text[at : at + _MAX_PART_CHARS] for at in range(0, len(text), _MAX_PART_CHARS)]
+        if len(parts) > _MAX_PARTS:
+            raise StoreFailed(f"expected a value of at most {_MAX_PART_CHARS * _MAX_PARTS} characters, got {len(text)}")
         before, mark = self._read(name), secrets.token_hex(4)
         # The parts first, under a new mark, then the head that names them: a reader sees the old value or the new one.
         for number, part in enumerate(parts):
@@ -186,7 +186,7 @@ class _Ring:
         return True
 
     def listed(self) -> list[str]:
-        found = self.get(_LIST)
+        found = self.get(_KEYS_ENTRY)
         return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
 
     def _read(self, name: str) -> Any:
@@ -199,7 +199,7 @@ class _Ring:
     def _drop_parts(self, name: str, head: Any) -> None:
         if not isinstance(head, dict) or not isinstance(parts := head.get("parts"), int):
             return
-        for number in range(min(parts, _PARTS)):
+        for number in range(min(parts, _MAX_PARTS)):
             part = f"{name}#{head.get('mark')}.{number}"
             if self._call(self._ring.get_password, part) is not None:
                 self._call(self._ring.delete_password, part)

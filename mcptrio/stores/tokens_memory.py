@@ -18,11 +18,11 @@ class MemoryTokenStore:
     """A :class:`mcptrio.abc.TokenStore` that keeps tokens in memory.
 
     Args:
-        most: The number of keys. When full, the least recently used one is evicted, and its user has to log in again.
+        max_keys: The number of keys. When full, the least recently used one is evicted, and its user logs in again.
     """
 
-    def __init__(self, *, most: int = 1000) -> None:
-        self._most = most
+    def __init__(self, *, max_keys: int = 1000) -> None:
+        self._max_keys = max_keys
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
         self._kept: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
 
@@ -36,14 +36,14 @@ class MemoryTokenStore:
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
-        # Copies in and out, so a caller that changes its value does not change the stored credentials.
+        # Copied in and out, so that a caller that changes its value does not change the stored credentials.
         return deepcopy(self._kept[key])
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:
         await trio.lowlevel.checkpoint()
         self._kept[key] = deepcopy(dict(value))
         self._kept.move_to_end(key)
-        while len(self._kept) > self._most:
+        while len(self._kept) > self._max_keys:
             self._kept.popitem(last=False)
 
     async def delete(self, key: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcptrio.errors import ConfigError
 
-__all__ = ["is_of_this_machine", "scheme_of"]
+__all__ = ["is_local_store", "scheme_of"]
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
@@ -16,7 +16,7 @@ def scheme_of(url: str) -> str:
     """Return the scheme of the URL of a store, in lower case.
 
     Raises:
-        ConfigError: It has none, or the path of a file is missing.
+        ConfigError: The URL has no scheme, or the path of a file is missing.
     """
     found = _SCHEME.match(url)
     if found is None and url == "memory":
@@ -28,8 +28,8 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
-def is_of_this_machine(url: str) -> bool:
-    """Return whether only processes of one machine can share the stores of a URL."""
+def is_local_store(url: str) -> bool:
+    """Return True if only processes of one machine can share the stores of a URL."""
     return scheme_of(url) in ("memory", "sqlite")
 
 

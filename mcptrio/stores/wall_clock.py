@@ -1,4 +1,4 @@
-"""A clock for stored ages that survives a restart and ignores changes to the wall clock.
+"""A clock for stored times, which continues after a restart and ignores changes to the wall clock.
 
 The SQLite stores use it. Processes that use a file at the same time share one epoch and advance with the system's
 monotonic clock; only a process that opens the file alone sets the epoch from the wall clock.
@@ -18,26 +18,26 @@ __all__ = ["WallClock"]
 
 @define
 class WallClock:
-    """Seconds since 1970, approximately, that never run backwards while a process uses them.
+    """Approximate seconds since 1970 that never run backwards while a process uses the clock.
 
     Args:
-        wall: Returns seconds since 1970; may be wrong or be set.
-        steady: Returns monotonic seconds that are the same for all processes of this machine.
-        epoch: The time at which ``steady`` is 0.
+        wall: Returns seconds since 1970. It may be wrong, and may be set.
+        monotonic: Returns monotonic seconds that are the same for all processes of this machine.
+        epoch: The time at which ``monotonic`` is 0.
     """
 
     wall: Callable[[], float] = time.time
-    steady: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = time.monotonic
     epoch: float = 0.0
 
-    def place(self) -> float:
-        """Set the epoch from the wall clock and return it, for :meth:`join` in other processes."""
-        self.epoch = self.wall() - self.steady()
+    def set_epoch(self) -> float:
+        """Set the epoch from the wall clock and return it, for :meth:`use_epoch` in other processes."""
+        self.epoch = self.wall() - self.monotonic()
         return self.epoch
 
-    def join(self, epoch: float) -> None:
+    def use_epoch(self, epoch: float) -> None:
         """Use the epoch of other processes."""
         self.epoch = epoch
 
     def now(self) -> float:
-        return self.epoch + self.steady()
+        return self.epoch + self.monotonic()

@@ -1,4 +1,4 @@
-"""The call of a task, stored for another process or made into a request that no client waits for.
+"""The call of a task: stored for another process, and loaded as a request for whose response no client waits.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Status Notifications": a task has no progress and no log
 messages.
@@ -37,7 +37,7 @@ TRACE = "trace"
 
 
 class _NoOutlet:
-    """A sink for the messages of a task, which has no stream. See :class:`mcptrio.abc.MessageSink`."""
+    """The sink of a task, which has no stream of messages. See :class:`mcptrio.abc.MessageSink`."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         raise ConnectionClosed("cannot send: a task has no stream of messages")
@@ -70,7 +70,7 @@ def owner_of(scope: RequestScope) -> str:
 
 
 def store_call(scope: RequestScope, params: CallToolParams) -> dict[str, Any]:
-    """Return what :func:`load_call` needs, without the token and the claims of the principal."""
+    """Return the document of a call for :func:`load_call`, without the token and the claims of the principal."""
     peer = scope.request.peer
     return {
         **({TRACE: trace} if (trace := trace_carrier()) else {}),
@@ -115,15 +115,15 @@ def new_scope(
     ttl: float,
     memory: SharedPlace | None = None,
 ) -> RequestScope:
-    """Return a request without a client that waits for it.
+    """Return a request scope for a task: no client waits for its response.
 
     Args:
         ttl: Seconds until its deadline.
-        memory: The memory of its parameters, if other code has counted it.
+        memory: The memory of its parameters, if it is counted already.
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),
-        # Progress need not be reported, because clients poll.
+        # This sets the idle timeout too: clients poll a task, so its handler need not report progress.
         settings=evolve(settings, timeouts=settings.timeouts.with_request(ttl)),
         name="task",
         principal=principal,

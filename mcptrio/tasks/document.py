@@ -1,6 +1,7 @@
-"""The data of a task in its record: the call, its questions and answers, and its end.
+"""The data of a task in its record: the call, its questions and answers, and its result or error.
 
-The process that holds the task writes status, questions and end. Any process writes answers and requests to cancel.
+The process that holds the task writes the status, the questions, and the result or error. Any process writes answers
+and cancellations.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ class TaskDocument:
     """The data of a task in its stored record.
 
     Args:
-        request: The document that another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
-        resumable: Whether another process may run the handler again from the start.
-        has_begun: Whether a process may have begun to run the handler.
+        request: The stored call: see :func:`mcptrio.tasks.call.load_call`.
+        resumable: True if another process may run the handler again from the start.
+        has_begun: True if a process may have begun to run the handler.
         call: Identifies the call in the store of side effects.
         ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds between two polls of a client.
         status: The status that the client sees.
         message: A text for users about the status.
-        updated: Seconds since 1970 of the last change that a client can see.
+        updated: The time of the last change that a client can see, in seconds since 1970.
         questions: Open requests to the client in wire form, by key.
         answers: Responses of the client in wire form, by key; a key is never asked again.
         effects: Results of side effects from before the call became a task.
-        is_cancelled: Whether the client wants the task to end.
+        is_cancelled: True if the client has cancelled the task.
         result: The result of the call in wire form.
         error: The JSON-RPC error of the call in wire form.
     """
@@ -84,11 +85,11 @@ class TaskDocument:
             raise ValueError(f"task data: expected the members of version {_VERSION}: {error}") from error
 
     def created(self, record: TaskRecord) -> CreateTaskResult:
-        """Return the answer to the call."""
+        """Return the result that tells the client of the task."""
         return CreateTaskResult(**self._common(record))
 
     def shown(self, record: TaskRecord, revision: Revision) -> GetTaskResult:
-        """Return what ``tasks/get`` returns to a client of a revision."""
+        """Return the result of ``tasks/get`` for a client of a revision."""
         if self._is_cancelled_for(revision):
             return GetTaskResult(**{**self._common(record), "status": "cancelled", "status_message": _CANCELLED})
         return GetTaskResult(
@@ -99,14 +100,14 @@ class TaskDocument:
         )
 
     def has_ended_for(self, revision: Revision) -> bool:
-        """Return whether clients of a revision see a final status."""
+        """Return True if clients of a revision see a final status."""
         return self.status in ("completed", "failed", "cancelled") or self._is_cancelled_for(revision)
 
     def outcome(self, revision: Revision) -> dict[str, Any]:
-        """Return the result of the call, which has ended, in the wire form of a revision.
+        """Return the result of an ended call in the wire form of a revision.
 
         Raises:
-            MCPError: The error with which it has ended.
+            MCPError: The call has failed or was cancelled.
         """
         result = None if self._is_cancelled_for(revision) else self._result_in(revision)
         if result is not None:
@@ -117,7 +118,7 @@ class TaskDocument:
 
     @property
     def revision(self) -> Revision:
-        """The revision of the call, its questions, answers and result."""
+        """The revision in which the call, its questions, answers and result are stored."""
         return REVISIONS.get(self.request.get("revision", ""), LATEST)
 
     def questions_in(self, revision: Revision) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes a task of a running call of a tool with ``task="optional"``, for a client that supports tasks.
+"""Turns a running call of a tool with ``task="optional"`` into a task, for a client that supports tasks.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Creation": questions before the creation are answered in
 round trips of the call.
@@ -30,10 +30,10 @@ class AdoptionPlan:
     """See :class:`mcptrio.runtime.long_work.TaskPlan`.
 
     Args:
-        deadlines: Ends the wait; a cancel scope would cost a tenth of a short call.
+        deadlines: Calls :meth:`expire` at the deadline. A cancel scope would cost a tenth of a short call.
         after: Seconds after which the call becomes a task.
-        policy: Returns how the call becomes a task.
-        convert: Returns the result of the call from that of the handler.
+        policy: Returns the policy of the new task.
+        convert: Converts the result of the handler to the result of the call.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class AdoptionPlan:
         self.deadline = trio.current_time() + after
         """Trio time at which the call becomes a task."""
         self._convert = convert
-        self._is_wanted = False
-        # Made when a handler waits for it: few do, and each call that may become a task would pay for it.
+        self._is_due = False
+        # Set once the call is a task or stays a call. Created in begin(), because few handlers wait for it.
         self._decided: trio.Event | None = None
         self._is_decided = False
         self._run: Run | None = None
@@ -71,7 +71,7 @@ class AdoptionPlan:
 
     def expire(self) -> None:
         """See :class:`mcptrio.ground.deadlines.Timed`."""
-        self._is_wanted = True
+        self._is_due = True
         if self._run is not None:
             self._run.wake()
 
@@ -87,9 +87,9 @@ class AdoptionPlan:
             self._end_wait()
 
     async def _settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
-        while not (self._is_wanted or run.has_ended or run.asks):
+        while not (self._is_due or run.has_ended or run.asks):
             await run.wait_changed()
-        # Another process that resumes the task would repeat a side effect that no store knows of.
+        # A process that resumes the task would repeat a side effect that is not claimed in the store.
         while run.has_unclaimed and not (run.has_ended or run.asks):
             await run.wait_changed()
         if run.has_ended or run.asks:

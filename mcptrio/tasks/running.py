@@ -1,6 +1,7 @@
-"""One task that this process runs: it stores questions, status and end, and takes answers and cancellations from there.
+"""One task that this process runs.
 
-:class:`mcptrio.tasks.tasks.Tasks` starts it in the nursery of the server.
+:class:`mcptrio.tasks.tasks.Tasks` starts it in the nursery of the server. It writes the questions, the status and the
+result of the handler into the store, and reads the client's answers and cancellations from the store.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _log = logging.getLogger("mcptrio.tasks")
 
 # Seconds between two changes of the status text in the store.
 _STATUS_INTERVAL: Final = 1.0
-_MAX_STATUS: Final = 1_000
-"""Characters of a status text."""
+# Characters of a status text.
+_MAX_STATUS_CHARS: Final = 1_000
 
 _Change = Callable[[TaskDocument], TaskDocument]
 
@@ -45,9 +46,9 @@ class RunningTask:
     """See :class:`mcptrio.runtime.long_work.LongWork`.
 
     Args:
-        record: The record, which this process holds.
-        scope: The request for which the handler works.
-        bus: Announces the changes made by other processes.
+        record: The record of the task, which this process holds.
+        scope: The request that the handler serves.
+        bus: Announces changes by other processes.
     """
 
     def __init__(
@@ -69,18 +70,20 @@ class RunningTask:
         self._bus = bus
         self._run: Run | None = None
         self._questions: dict[str, Any] = dict(document.questions)
-        self._former = dict(document.questions)
+        self._inherited_questions = dict(document.questions)
         """Open questions of a process that ran the task before, until the handler asks them again."""
         self._status: str | None = None
         self._is_stale = False
+        """True if another process may have changed the record."""
         self._is_unsaved = False
-        """Whether the store lacks a change other than the status text."""
+        """True if the store lacks a change other than the status text."""
         self._status_due = inf
-        """Trio time at which the status text is stored; ``inf`` if it is stored."""
+        """Trio time at which the status text must be stored; ``inf`` if it is stored."""
         self._status_stored = -inf
+        """Trio time at which the status text was last stored."""
         self._woken = trio.Event()
         self.is_lost = False
-        """Whether this process no longer holds it, because it has expired or another process runs it."""
+        """True if this process no longer holds the task, because it expired or another process runs it."""
         self.is_released = False
         scope.task = self
         scope.progress = self
@@ -95,7 +98,7 @@ class RunningTask:
 
     @property
     def is_movable(self) -> bool:
-        """Whether another process may run it from the start."""
+        """True if another process may run the task from the start."""
         return self._is_resumable or not self._has_begun
 
     # Lifecycle
@@ -103,29 +106,29 @@ class RunningTask:
     async def run(
         self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines
     ) -> Done[CallToolResult] | Failure | None:
-        """Run the call and store its end.
+        """Run the call, and store its result or error.
 
         Returns:
-            The result of the handler; ``None`` if it was cancelled.
+            The result of the handler; ``None`` if the handler was cancelled.
         """
         outcome: Done[CallToolResult] | Failure | None = None
         unfollow = self._bus.follow(task_topic(self.id), self._note_change)
         if self._record.generation > 1:
-            # A client may have changed a claimed task before this process followed it.
+            # A client may have changed a claimed task before this process followed its topic.
             self._note_change(None)
         deadlines.add(self.scope)
         try:
             with trio.CancelScope() as cancel_scope:
                 if self.scope.attach_cancel_scope(cancel_scope):
                     async with trio.open_nursery() as nursery:
-                        nursery.start_soon(self._tend)
+                        nursery.start_soon(self._synchronize)
                         await self._begin()
                         with working(self.scope, self._trace) as traced:
                             outcome = await run_guarded(work)
-                            _describe(outcome, traced)
+                            _trace_outcome(outcome, traced)
                         nursery.cancel_scope.cancel()
                 elif self._run is not None:
-                    self._run.cancel(self._why)
+                    self._run.cancel(self._cancel_reason)
         finally:
             deadlines.discard(self.scope)
             unfollow()
@@ -136,7 +139,7 @@ class RunningTask:
         return outcome
 
     def adopt(self, run: Run) -> None:
-        """Take over a handler that is running."""
+        """Use a handler that is already running."""
         self._run = run
         run.keep = self.keep
 
@@ -152,12 +155,12 @@ class RunningTask:
         self.adopt(run)
         try:
             while not run.has_ended:
-                self._deliver()
-                self._show(run)
+                self._deliver_answers()
+                self._publish_questions(run)
                 if not run.has_ended:
                     await run.wait_changed()
         except trio.Cancelled:
-            run.cancel(self._why)
+            run.cancel(self._cancel_reason)
             raise
         finally:
             self._run = None
@@ -170,7 +173,7 @@ class RunningTask:
 
     def set_status(self, message: str) -> None:
         """See :class:`mcptrio.runtime.long_work.LongWork`."""
-        self._status = message[:_MAX_STATUS]
+        self._status = message[:_MAX_STATUS_CHARS]
         if self._status_due == inf:
             self._status_due = max(trio.current_time(), self._status_stored + _STATUS_INTERVAL)
             self._woken.set()
@@ -189,7 +192,7 @@ class RunningTask:
     # Private
 
     @property
-    def _why(self) -> str:
+    def _cancel_reason(self) -> str:
         """The reason for which the handler is cancelled."""
         error = self.scope.error
         return self.scope.reason or (error.message if error is not None else "the server is stopping")
@@ -199,7 +202,7 @@ class RunningTask:
         self._woken.set()
 
     async def _begin(self) -> None:
-        """Store that the handler begins, if no other process may run it again."""
+        """Before the handler of a task that cannot be resumed begins, store that it has begun."""
         backoff = Backoff(0.2, 5.0)
         while self.is_movable and not self._is_resumable:
             try:
@@ -210,8 +213,8 @@ class RunningTask:
                 _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
-    async def _tend(self) -> None:
-        """Keep record and handler in step until cancelled."""
+    async def _synchronize(self) -> None:
+        """Exchange changes between the record and the handler until cancelled."""
         backoff = Backoff(0.2, 5.0)
         while True:
             with trio.move_on_at(self._status_due):
@@ -223,10 +226,10 @@ class RunningTask:
                 if self._is_unsaved or self._status_due <= trio.current_time():
                     self._is_unsaved, self._status_due, self._status_stored = False, inf, trio.current_time()
                     await self._save(self._with_progress, TaskState.RUNNING)
-                    self._deliver()
+                    self._deliver_answers()
                 backoff.reset()
             except Overloaded as error:
-                # Too large: the client would never see the question.
+                # The data are too large, so the client would never see the question.
                 self.scope.fail(error)
             except StoreFailed as error:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
@@ -238,25 +241,25 @@ class RunningTask:
         self._is_stale = False
         record = await self._store.load(self.id)
         if record is None or not self._is_held(record):
-            self._lose()
+            self._note_lost()
             return
         self._record = record
         document = TaskDocument.decode(record.data)
         self._answers = document.answers
         if document.is_cancelled:
             self.scope.cancel("the client has cancelled the task")
-        self._deliver()
+        self._deliver_answers()
 
     def _is_held(self, record: TaskRecord) -> bool:
         return record.state is TaskState.RUNNING and record.fence == self._record.fence
 
-    def _lose(self) -> None:
+    def _note_lost(self) -> None:
         _log.warning("a task is no longer held by this process: task=%s tool=%s", self.id[:6], self._record.tool)
         self.is_lost = True
         self.scope.cancel("the task has expired, or another process runs it")
 
-    def _deliver(self) -> None:
-        """Give the handler the answers to its open questions."""
+    def _deliver_answers(self) -> None:
+        """Pass the answers to its open questions to the handler."""
         run = self._run
         for key in list(run.open) if run is not None else ():
             assert run is not None
@@ -270,15 +273,16 @@ class RunningTask:
             else:
                 run.answer(key, raw, answer)
 
-    def _show(self, run: Run) -> None:
+    def _publish_questions(self, run: Run) -> None:
         """Store the open questions for the client, if they have changed."""
         unstructure = self.scope.request.peer.revision.unstructure
         # While a side effect is running, new questions wait for its result.
         shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
         for key in shown:
-            self._former.pop(key, None)
-        # A client that has answered one does not answer it again, so its answer must not be ignored meanwhile.
-        questions = self._former | {key: unstructure(question.wire) for key, question in shown.items()}
+            self._inherited_questions.pop(key, None)
+        # A client answers a question once, so an answer to an inherited question must be stored even before the handler
+        # has asked it again.
+        questions = self._inherited_questions | {key: unstructure(question.wire) for key, question in shown.items()}
         if questions != self._questions:
             self._questions = questions
             self._is_unsaved = True
@@ -296,7 +300,7 @@ class RunningTask:
         )
 
     async def _save(self, change: _Change, state: TaskState) -> None:
-        """Change the record, over the answers and cancellations of other processes.
+        """Apply a change to the record, again if another process has changed the record in the meantime.
 
         Raises:
             StoreFailed, Overloaded: See :class:`mcptrio.abc.TaskStore`.
@@ -307,7 +311,7 @@ class RunningTask:
             if saved is None:
                 saved = await self._store.load(self.id)
                 if saved is None or not self._is_held(saved):
-                    self._lose()
+                    self._note_lost()
                     return
                 self._record = saved
                 continue
@@ -317,7 +321,7 @@ class RunningTask:
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self.is_released and outcome is None else TaskState.ENDED
-        change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
+        change = self._released if state is TaskState.QUEUED else self._end_of(outcome)
         is_replaced = False
         backoff = Backoff(0.2, 5.0)
         while True:
@@ -328,21 +332,21 @@ class RunningTask:
                 if is_replaced:
                     _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
                     return
-                # The result is too large, so store the reason instead.
+                # The result is too large for the store, so the task fails with that reason.
                 is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
-    def _given_back(self, document: TaskDocument) -> TaskDocument:
+    def _released(self, document: TaskDocument) -> TaskDocument:
         return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
-        """Return how the task has ended, as a change to its record."""
+        """Return the change that stores the end of the task in its record."""
         revision = self.scope.request.peer.revision
-        # No process runs the call again, so its parameters and answers make room for the result.
-        # Its revision is that of the result.
+        # No process runs the call again, so its parameters and answers make room for the result. The revision is kept:
+        # the result is in its wire form.
         request = {"revision": revision.version}
         common: dict[str, Any] = {"request": request, "answers": {}, "effects": {}, "questions": {}}
         common["updated"] = time.time()
@@ -370,7 +374,7 @@ class RunningTask:
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
 
 
-def _describe(outcome: Done[CallToolResult] | Failure, traced: TraceOutcome) -> None:
+def _trace_outcome(outcome: Done[CallToolResult] | Failure, traced: TraceOutcome) -> None:
     if isinstance(outcome, Failure):
         traced.error = outcome.error
     else:

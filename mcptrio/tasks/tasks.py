@@ -1,6 +1,7 @@
-"""All tasks of a server: creates them for calls, claims them from the store, and finds them for their clients.
+"""All tasks of a server: creates tasks for calls, claims them from the store, and finds them for their clients.
 
-The catalogue makes it. Tools create tasks, the methods ``tasks/*`` find and change them, and the supervisor ends them.
+The catalogue creates the object. Tools create tasks with it, the methods ``tasks/*`` find and change tasks, and the
+supervisor ends them.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ __all__ = ["TaskPolicy", "Tasks"]
 
 _log = logging.getLogger("mcptrio.tasks")
 
-# Seconds between two searches for queued tasks, if no message of the bus arrives earlier.
-_POLL: Final = 5.0
+# Seconds between two searches for queued tasks, unless a message of the bus starts one earlier.
+_POLL_SECONDS: Final = 5.0
 # Seconds between two deletions of expired tasks.
-_EXPIRE: Final = 60.0
+_EXPIRE_SECONDS: Final = 60.0
 # Seconds for storing the ends of tasks when the server stops.
-_FINISH: Final = 5.0
+_FINISH_SECONDS: Final = 5.0
 # Seconds for which the record outlives the deadline of its task, so that a client can read how it ended.
-_GRACE: Final = 60.0
+_GRACE_SECONDS: Final = 60.0
 
 
 @frozen(kw_only=True)
@@ -54,9 +55,9 @@ class TaskPolicy:
     Args:
         ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds that clients should wait between two polls.
-        resumable: Whether another process may run the handler again from the start.
-        timeout: Seconds for the call itself; ``None`` means the ttl.
-        is_queued: Whether the number of running calls over all processes is bounded, so that each waits for its turn.
+        resumable: True if another process may run the handler again from the start.
+        timeout: Seconds for the call itself; ``None`` for the ttl.
+        is_queued: True if the number of running calls over all processes is limited, so that each task is queued first.
     """
 
     ttl: float
@@ -73,8 +74,9 @@ class Tasks:
     """All tasks of a server: those that this process runs, and those in the store.
 
     Args:
-        execute: Calls a tool for a request that is a task.
-        concurrency: Returns the tools that make tasks, with the number of calls that may run; 0 for any number.
+        execute: Calls a tool for the request of a task.
+        concurrency: Returns the tools whose calls may become tasks, with the number of calls that may run at the same
+            time over all processes; 0 for no limit.
     """
 
     def __init__(
@@ -89,10 +91,10 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        # Not by id: a task that this process loses and claims again is in the set twice for a moment.
+        # A set, not a dict by id: a task that this process loses and claims again is in the set twice for a moment.
         self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
-        """Whether this process runs tasks; otherwise it queues them for others."""
+        """True if this process runs tasks, False if it queues them for other processes."""
         self._is_stopping = False
         self._woken = trio.Event()
         self._all_ended = trio.Event()
@@ -106,22 +108,22 @@ class Tasks:
         """Claim queued tasks and delete expired ones, until cancelled."""
         stores = self._state.stores
         self._is_shared = stores is not None and stores.tasks is not None and stores.bus is not None
-        # Without a shared store, tasks are kept in memory and end with the process.
+        # Without a shared store, tasks are in memory and end with the process.
         self._stores = stores if self._is_shared else memory_stores(bus=MemoryBus())
         unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
         task_status.started()
-        expires = trio.current_time()
+        next_expiry = trio.current_time()
         try:
             while True:
                 if self._concurrency():
                     try:
                         await self._claim_all()
-                        if trio.current_time() >= expires:
-                            expires = trio.current_time() + _EXPIRE
+                        if trio.current_time() >= next_expiry:
+                            next_expiry = trio.current_time() + _EXPIRE_SECONDS
                             await self.store.expire()
                     except StoreFailed as error:
                         _log.warning("cannot claim queued tasks: %s", error)
-                with trio.move_on_after(self._pause):
+                with trio.move_on_after(self._search_interval):
                     await self._woken.wait()
                 self._woken = trio.Event()
         finally:
@@ -135,8 +137,7 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
         for task in list(self._running):
-            # Without a shared store the task would be lost with the process, so let it use the shutdown time like
-            # the others.
+            # Without a shared store no other process can run the task, so it continues until the shutdown timeout.
             if task.is_movable and self._is_shared:
                 task.release()
 
@@ -144,14 +145,14 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         for task in list(self._running):
             task.scope.fail(InternalError("the server is stopping"))
-        with trio.move_on_after(_FINISH):
+        with trio.move_on_after(_FINISH_SECONDS):
             while self._running:
                 self._all_ended = trio.Event()
                 await self._all_ended.wait()
 
     @property
     def status(self) -> tuple[RequestStatus, ...]:
-        # A prefix identifies the task but does not grant access: the whole id would.
+        # The prefix identifies the task; the whole id would also grant access to it.
         return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
@@ -171,10 +172,10 @@ class Tasks:
     async def submit(
         self, scope: RequestScope, policy: TaskPolicy, params: CallToolParams | None = None
     ) -> CreateTaskResult:
-        """Make a task of a call that has not begun.
+        """Create a task for a call that has not begun.
 
         Args:
-            params: The call, if it is not that of the request.
+            params: The call, if it differs from that of the request.
 
         Raises:
             Overloaded: There are too many tasks, in total or of this principal.
@@ -197,10 +198,10 @@ class Tasks:
         channel: Channel,
         convert: Callable[[Done[Any] | Failure], CallToolResult],
     ) -> CreateTaskResult:
-        """Make a task of a call whose handler is running.
+        """Turn a call whose handler is running into a task.
 
         Args:
-            convert: Returns the result of the call from that of the handler.
+            convert: Converts the result of the handler to the result of the call.
 
         Raises:
             Overloaded, StoreFailed: See :meth:`submit`. Overloaded also if the server is stopping.
@@ -208,7 +209,7 @@ class Tasks:
         if self._is_stopping:
             raise Overloaded("the server is stopping")
         call = run.journal.call or secrets.token_urlsafe(16)
-        # From here on its side effects are claimed, so another process would not repeat them.
+        # With an id of the call, further side effects are claimed in the store, so no other process repeats them.
         run.journal = evolve(run.journal, call=call)
         run.keep = policy.ttl
         document = evolve(
@@ -226,7 +227,7 @@ class Tasks:
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
         if scope.is_resumable:
-            # Perhaps only since the record was made.
+            # The handler may have become resumable while the record was being created.
             task.note_resumable()
         task.adopt(run)
 
@@ -240,7 +241,7 @@ class Tasks:
     # For clients
 
     async def find(self, scope: RequestScope, id: str) -> TaskRecord:
-        """Return a task of the principal of a request.
+        """Return a task of the principal that sends a request.
 
         Raises:
             InvalidParams: There is no such task, or it belongs to another principal.
@@ -253,11 +254,11 @@ class Tasks:
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
-        """Call ``receive`` after each change to a task. Returns a function that ends this."""
+        """Call ``receive`` after each change to a task. Return a function that removes the follower."""
         return self.bus.follow(task_topic(id), receive)
 
     async def answer(self, scope: RequestScope, id: str, responses: Mapping[str, object]) -> None:
-        """Store the answers to open questions; others are ignored."""
+        """Store the answers to open questions, and ignore all others."""
         while True:
             record = await self.find(scope, id)
             document = TaskDocument.decode(record.data)
@@ -276,10 +277,10 @@ class Tasks:
                 return
 
     async def cancel(self, scope: RequestScope, id: str) -> bool:
-        """Ask the process that runs a task to cancel it; a queued task ends at once.
+        """Cancel a task: the process that runs it cancels the handler, and a queued task ends at once.
 
         Returns:
-            Whether the task had not ended and was not cancelled before.
+            False if the task has ended or was cancelled before.
         """
         while True:
             record = await self.find(scope, id)
@@ -314,11 +315,11 @@ class Tasks:
     # Private
 
     @property
-    def _pause(self) -> float:
-        """Seconds until the next search for queued and expired tasks, if no message of the bus arrives earlier."""
+    def _search_interval(self) -> float:
+        """Seconds until the next search for queued and expired tasks."""
         if not self._concurrency():
             return inf
-        return _POLL if self._is_shared else _EXPIRE
+        return _POLL_SECONDS if self._is_shared else _EXPIRE_SECONDS
 
     @property
     def _has_room(self) -> bool:
@@ -338,15 +339,15 @@ class Tasks:
 
     async def _create(self, scope: RequestScope, tool: str, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
-            # Only the id protects a task without a principal.
-            # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
+            # Only the id protects a task of an anonymous client. It is in hexadecimal, because a shell command would
+            # read a hyphen at the beginning as an option.
             id=secrets.token_hex(16),
             owner=owner_of(scope),
             tool=tool,
             state=state,
             data=document.encode(),
         )
-        record = await self.store.create(record, keep=document.ttl + _GRACE)
+        record = await self.store.create(record, keep=document.ttl + _GRACE_SECONDS)
         scope.on_lost_result = partial(self._start_abandoning, scope, record.id, document.ttl)
         return record
 
@@ -356,8 +357,8 @@ class Tasks:
             self._state.start(self._abandon, scope, id, ttl)
 
     async def _abandon(self, scope: RequestScope, id: str, ttl: float) -> None:
-        """Cancel a task whose client has not received its id: no client could answer its questions."""
-        _log.info("a task is cancelled: its client has left before it got the id: task=%s", id[:6])
+        """Cancel a task whose client disconnected before it received the id. No client could answer its questions."""
+        _log.info("task cancelled, because its client disconnected before it received the id: task=%s", id[:6])
         backoff = Backoff(0.2, 5.0)
         with trio.move_on_after(ttl):
             while True:
@@ -396,7 +397,7 @@ class Tasks:
         try:
             outcome = await run_guarded(task.run, work, self._state.deadlines)
             if isinstance(outcome, Failure):
-                # A bug. The store queues the task again when this process has ended.
+                # A bug in mcptrio. The store queues the task again when this process has ended.
                 _log.error("task failed unexpectedly: task=%s", task.id[:6], exc_info=outcome.error)
             elif not task.is_lost and not task.is_released:
                 self._state.observers.task_ended(task.id[:6], task.scope, outcome.value)
@@ -410,10 +411,10 @@ class Tasks:
             record = await self.store.claim(self._concurrency())
             if record is None:
                 return
-            await self._take(record)
+            await self._run_claimed(record)
 
-    async def _take(self, record: TaskRecord) -> None:
-        """Run a claimed task, or end it if it cannot be run again."""
+    async def _run_claimed(self, record: TaskRecord) -> None:
+        """Run a claimed task, or end it if its handler must not run again."""
         try:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
@@ -422,7 +423,7 @@ class Tasks:
                 "task not run, because another version of mcptrio has stored it: task=%s: %s", record.id[:6], error
             )
             return
-        left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl
+        left = record.expires - time.time() - _GRACE_SECONDS if record.expires is not None else document.ttl
         scope = new_scope(
             request,
             principal,

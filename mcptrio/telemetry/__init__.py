@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from mcptrio.telemetry.instrumenting import instrument as instrument
-    from mcptrio.telemetry.instrumenting import uninstrument as uninstrument
+    from mcptrio.telemetry.global_tracing import instrument as instrument
+    from mcptrio.telemetry.global_tracing import uninstrument as uninstrument
 
 _HOMES = {
-    "instrument": "mcptrio.telemetry.instrumenting",
-    "uninstrument": "mcptrio.telemetry.instrumenting",
+    "instrument": "mcptrio.telemetry.global_tracing",
+    "uninstrument": "mcptrio.telemetry.global_tracing",
 }
 """Every public name, and the module that has it."""
 

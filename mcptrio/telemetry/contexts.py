@@ -1,4 +1,4 @@
-"""Trace contexts in ``params._meta`` and in HTTP headers. The tracer uses it.
+"""Reads and writes trace contexts in ``params._meta`` and HTTP headers, for the tracer.
 
 Source: SEP-414; W3C Trace Context; W3C Baggage.
 """
@@ -13,15 +13,15 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import Link, SpanContext
 
-__all__ = ["carrier_of", "extracted", "link_to", "span_in"]
+__all__ = ["carrier_of", "context_from", "links_to", "span_in"]
 
 _MAX_CHARS: Final = 8192
-"""Characters of one member; longer ones are ignored. W3C Baggage guarantees no more."""
+"""Characters of one member; longer members are ignored. W3C Baggage guarantees no more than this."""
 _ROOT: Final = Context()
 
 
 class _MetaGetter(Getter[Mapping[str, Any]]):
-    """Reads members that a peer has sent, which need not be text."""
+    """Reads members that a peer has sent. Their values may have any JSON type."""
 
     def get(self, carrier: Mapping[str, Any], key: str) -> list[str] | None:
         value = carrier.get(key)
@@ -34,25 +34,25 @@ class _MetaGetter(Getter[Mapping[str, Any]]):
 _GETTER: Final = _MetaGetter()
 
 
-def extracted(carrier: Mapping[str, Any] | None) -> Context:
-    """Return the context that a peer has sent; an empty one without a trace."""
+def context_from(carrier: Mapping[str, Any] | None) -> Context:
+    """Return the trace context that a peer has sent; an empty context if there is none."""
     return propagate.extract(carrier, _ROOT, _GETTER) if carrier else _ROOT
 
 
 def carrier_of(within: Context | None = None) -> dict[str, str]:
-    """Return the members for a peer, from a context or the current one."""
+    """Return the members that carry a context, by default the current one, to a peer."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier, within if within is not None else context.get_current())
     return carrier
 
 
 def span_in(within: Context) -> SpanContext | None:
-    """Return the span of a context, if it has a valid one."""
+    """Return the span of a context; ``None`` if it has no valid span."""
     found = trace.get_current_span(within).get_span_context()
     return found if found.is_valid else None
 
 
-def link_to(found: SpanContext | None, *others: SpanContext | None) -> list[Link]:
-    """Return links to spans, each once, leaving out those that do not exist."""
-    links = {each.span_id: Link(each) for each in (found, *others) if each is not None}
+def links_to(*spans: SpanContext | None) -> list[Link]:
+    """Return one link to each span; ``None`` is left out."""
+    links = {each.span_id: Link(each) for each in spans if each is not None}
     return list(links.values())

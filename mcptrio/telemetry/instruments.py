@@ -1,6 +1,6 @@
-"""The metrics of a server: names, units, labels, and what records them.
+"""Definitions of all metrics, and the interface of the backends that record them.
 
-No label has a principal, a URI or an argument, and each has a bounded set of values.
+No label has a principal, a URI or an argument, and each label has a bounded set of values.
 Source: OpenTelemetry semantic conventions for MCP, "Metrics"; our own names begin with ``mcptrio.``.
 """
 
@@ -14,11 +14,11 @@ from attrs import frozen
 from mcptrio.telemetry import names
 
 __all__ = [
-    "ALL",
     "CLIENT_OPERATION",
     "CLIENT_SESSION",
     "EVENT_LOOP_LAG",
     "HTTP_REFUSED",
+    "INSTRUMENTS",
     "IN_FLIGHT",
     "OUTBOX_FILL",
     "PARKED",
@@ -45,11 +45,11 @@ Labels: TypeAlias = Mapping[str, str]
 
 @frozen
 class Instrument:
-    """A metric of the server, with its name, kind, unit and labels.
+    """A metric of a server or client, with its name, kind, unit and labels.
 
     Args:
         unit: ``s``, ``By``, ``1``, or a noun in braces.
-        labels: All that it may have.
+        labels: The names of all labels that a value may have.
     """
 
     name: str
@@ -60,11 +60,11 @@ class Instrument:
 
 
 Reading: TypeAlias = tuple[Instrument, float, Labels]
-"""The present value of a gauge, or the sum of a counter."""
+"""The current value of a gauge, or the sum of a counter."""
 
 
 class MetricsBackend(Protocol):
-    """Where measurements go. All methods are called in the event loop, and do not block."""
+    """Receives measurements and exports them. All methods are called in the event loop, and do not block."""
 
     def record(self, instrument: Instrument, value: float, labels: Labels, /) -> None:
         """Add a value to a histogram."""
@@ -75,7 +75,7 @@ class MetricsBackend(Protocol):
         ...
 
     def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
-        """Take the other instruments from this function, each time a reader requests them."""
+        """Read the gauges and the other counters with this function, each time they are exported."""
         ...
 
 
@@ -119,7 +119,7 @@ EVENT_LOOP_LAG: Final = Instrument(
 )
 PLUGINS: Final = Instrument("mcptrio.plugins", "gauge", "{plugin}", "Plugins by state.", (names.PLUGIN_STATE,))
 
-ALL: Final = (
+INSTRUMENTS: Final = (
     *(SERVER_OPERATION, SERVER_SESSION, TASK_DURATION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, HTTP_REFUSED),
     *(RESTARTS, TRAFFIC, SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL),
     *(STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),

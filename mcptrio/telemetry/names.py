@@ -1,4 +1,4 @@
-"""The names of spans, attributes and metrics. No other module of mcptrio writes one of the conventions.
+"""The names of spans, attributes and metrics. All names of the conventions that mcptrio uses are in this module.
 
 Source: OpenTelemetry semantic conventions for MCP (development), GenAI, network and errors. Our own names begin with
 ``mcptrio.``.
@@ -77,7 +77,7 @@ TIMEOUT: Final = "timeout"
 
 # Ours
 CANCELLED: Final = "cancelled"
-"""The ``error.type`` of a request that its client has cancelled or left."""
+"""The ``error.type`` of a request that the client has cancelled, or whose client has disconnected."""
 RESULT_KIND: Final = "mcptrio.result.type"
 """``input_required`` or ``task``, if the result is not the final one."""
 PLUGIN: Final = "mcptrio.plugin"
@@ -91,7 +91,7 @@ DIRECTION: Final = "mcptrio.direction"
 PLUGIN_STATE: Final = "mcptrio.plugin.state"
 REASON: Final = "mcptrio.reason"
 OTHER: Final = "other"
-"""The value of a label for all values beyond its bound."""
+"""The value that replaces further values of a label once it has its maximum number of values."""
 
 # Metrics of the conventions
 SERVER_OPERATION: Final = "mcp.server.operation.duration"
@@ -109,4 +109,4 @@ PARAMETERS: Final = {
     "resources/unsubscribe": ("uri", RESOURCE_URI),
     "notifications/resources/updated": ("uri", RESOURCE_URI),
 }
-"""By method, the parameter that is recorded, and its attribute."""
+"""By method, the parameter that names the target, and the attribute that records it."""

@@ -1,4 +1,4 @@
-"""Metrics through OpenTelemetry's API: to the meter provider of the program, or that of ``mcptrio serve``."""
+"""Records metrics with OpenTelemetry's API. The meter provider of the program or of ``mcptrio serve`` exports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, g
 
 from mcptrio.ground.version import __version__
 from mcptrio.telemetry import names
-from mcptrio.telemetry.instruments import ALL, Instrument, Labels, Reading
+from mcptrio.telemetry.instruments import INSTRUMENTS, Instrument, Labels, Reading
 
 __all__ = ["OTelMetrics"]
 
@@ -18,7 +18,7 @@ class OTelMetrics:
     """See :class:`mcptrio.telemetry.instruments.MetricsBackend`.
 
     Args:
-        provider: ``None``: the global one.
+        provider: The meter provider; ``None`` for the global one.
     """
 
     def __init__(self, provider: MeterProvider | None = None) -> None:
@@ -28,7 +28,7 @@ class OTelMetrics:
             each.name: self._meter.create_histogram(
                 each.name, each.unit, each.description, explicit_bucket_boundaries_advisory=list(names.BUCKETS)
             )
-            for each in ALL
+            for each in INSTRUMENTS
             if each.kind == "histogram"
         }
         self._rejected = self._meter.create_counter("mcptrio.requests.rejected", "{request}")
@@ -41,7 +41,7 @@ class OTelMetrics:
 
     def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
         self._read = read
-        for each in ALL:
+        for each in INSTRUMENTS:
             if each.kind == "gauge":
                 self._meter.create_observable_gauge(
                     each.name, [partial(self._observations, each)], each.unit, each.description

@@ -1,7 +1,7 @@
 """Exports spans and metrics over OTLP/HTTP while a server is served, if telemetry is configured.
 
-The standard variables ``OTEL_*`` apply, because the exporters read them. If the program that started this one has set a
-provider (``opentelemetry-instrument``), that one gets the spans.
+The standard variables ``OTEL_*`` apply, because the exporters read them. If the process has a tracer provider already,
+for example from ``opentelemetry-instrument``, that provider gets the spans.
 
 Source: OpenTelemetry specification, "OTLP Exporter Configuration" and "Environment Variable Specification".
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.version import __version__
-from mcptrio.telemetry.instrumenting import instrument, uninstrument
+from mcptrio.telemetry.global_tracing import instrument, uninstrument
 from mcptrio.telemetry.settings import TelemetryTable
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ __all__ = ["exporting"]
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 _HTTP: Final = "http/protobuf"
 _ABORT_SECONDS: Final = 1.0
-"""Seconds for an exporter to end after it was aborted."""
+"""Seconds to wait for the threads after the exporters were shut down."""
 
 
 @contextmanager
 def exporting(
     table: TelemetryTable, environ: Mapping[str, str], *, name: str, timeout: float
 ) -> Iterator[metrics.MeterProvider]:
-    """Make and export spans inside. Yields the provider for metrics.
+    """Make and export spans during the block. Yields the provider for metrics.
 
     Args:
         name: The name of the service, unless the environment names it.
@@ -64,28 +64,28 @@ def exporting(
         finally:
             uninstrument()
         return
-    exporter = OTLPSpanExporter(**_endpoint(table, "traces"))
+    span_exporter = OTLPSpanExporter(**_endpoint(table, "traces"))
     resource = _resource(name, environ)
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    measured = OTLPMetricExporter(**_endpoint(table, "metrics"))
-    meters = MeterProvider([PeriodicExportingMetricReader(measured)], resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(span_exporter))
+    metric_exporter = OTLPMetricExporter(**_endpoint(table, "metrics"))
+    meters = MeterProvider([PeriodicExportingMetricReader(metric_exporter)], resource, shutdown_on_exit=False)
     instrument(provider, meters, content=table.content, details=table.details)
     try:
         yield meters
     finally:
         uninstrument()
         # In threads, because the last exports may wait for a collector that does not answer.
-        last = [Thread(target=each.shutdown, name="mcptrio telemetry", daemon=True) for each in (provider, meters)]
-        for thread in last:
+        shutdowns = [Thread(target=each.shutdown, name="mcptrio telemetry", daemon=True) for each in (provider, meters)]
+        for thread in shutdowns:
             thread.start()
-        end = monotonic() + timeout
-        for thread in last:
-            thread.join(max(0.0, end - monotonic()))
-        if any(thread.is_alive() for thread in last):
-            exporter.shutdown()  # type: ignore[no-untyped-call]
-            measured.shutdown()
-            for thread in last:
+        deadline = monotonic() + timeout
+        for thread in shutdowns:
+            thread.join(max(0.0, deadline - monotonic()))
+        if any(thread.is_alive() for thread in shutdowns):
+            span_exporter.shutdown()  # type: ignore[no-untyped-call]
+            metric_exporter.shutdown()
+            for thread in shutdowns:
                 thread.join(_ABORT_SECONDS)
 
 

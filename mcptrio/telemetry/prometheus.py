@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, with ``prometheus-client``. ``mcptrio serve --metrics`` answers with them.
+"""Records metrics with ``prometheus-client``. ``mcptrio serve --metrics`` serves them.
 
 Source: Prometheus exposition formats; OpenTelemetry specification, "Prometheus and OpenMetrics Compatibility".
 """
@@ -13,15 +13,15 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from mcptrio.telemetry import names
-from mcptrio.telemetry.instruments import ALL, Instrument, Labels, Reading
+from mcptrio.telemetry.instruments import INSTRUMENTS, Instrument, Labels, Reading
 
 __all__ = ["PrometheusMetrics"]
 
 _SUFFIXES: Final = {"s": "_seconds", "By": "_bytes"}
-_EVENTS: Final = frozenset(
+_OBSERVED: Final = frozenset(
     {names.SERVER_OPERATION, names.SERVER_SESSION, "mcptrio.requests.rejected", "mcptrio.task.duration"}
 )
-"""Those that observers record; the others are read at each scrape."""
+"""Instruments whose values an observer records. The others are read at each scrape."""
 
 
 class PrometheusMetrics:
@@ -32,8 +32,8 @@ class PrometheusMetrics:
         self._read: Callable[[], Iterable[Reading]] = tuple
         self._histograms: dict[str, Histogram] = {}
         self._counters: dict[str, Counter] = {}
-        for each in ALL:
-            if each.name not in _EVENTS:
+        for each in INSTRUMENTS:
+            if each.name not in _OBSERVED:
                 continue
             name, labels = _prometheus_name(each), _labels(each)
             if each.kind == "histogram":
@@ -82,7 +82,7 @@ class _Readings:
         return self._metrics.families()
 
     def describe(self) -> Iterable[Metric]:
-        # Their names are known when they are read.
+        # The names of these metrics are known only when they are read.
         return ()
 
 

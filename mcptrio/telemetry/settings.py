@@ -1,4 +1,4 @@
-"""The table ``[telemetry]``, and the variables of OpenTelemetry that switch it on."""
+"""The table ``[telemetry]``, and the variables of OpenTelemetry that switch telemetry on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["TelemetryTable", "is_wanted"]
+__all__ = ["TelemetryTable", "is_export_configured"]
 
 _ENDPOINTS: Final = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -29,7 +29,7 @@ class TelemetryTable:
         endpoint: The URL of an OTLP collector, such as ``http://localhost:4318``, to which traces and metrics go.
         content: True to record arguments and results of tools in spans, without secrets.
         metrics_scope: The scope of ``[auth]`` that a token needs for ``/metrics`` on the HTTP port.
-        details: True for spans of the operations of stores.
+        details: True to make spans of store operations.
     """
 
     endpoint: str | None = field(default=None, validator=_check_url)
@@ -38,7 +38,7 @@ class TelemetryTable:
     metrics_scope: str = "metrics"
 
 
-def is_wanted(table: TelemetryTable, environ: Mapping[str, str]) -> bool:
+def is_export_configured(table: TelemetryTable, environ: Mapping[str, str]) -> bool:
     """Return whether the table or the environment asks for an exporter."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False

@@ -1,6 +1,6 @@
-"""The context managers of the tracer. Each makes its span the current one, and ends it with a status.
+"""The context managers that :class:`mcptrio.telemetry.tracer.OTelTracer` returns.
 
-:class:`mcptrio.telemetry.tracer.OTelTracer` returns them.
+Most make their span the current one for the block. At the end of the block, they set the span's status and end it.
 Source: OpenTelemetry semantic conventions for MCP, "Span status" and ``error.type``.
 """
 
@@ -20,12 +20,12 @@ from mcptrio.abc.tracing import TracedRequest, TraceOutcome
 from mcptrio.errors import MCPError, RequestFailed, RequestTimeout
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.telemetry import names
-from mcptrio.telemetry.recorded import SpanContents
+from mcptrio.telemetry.span_contents import SpanContents
 
 __all__ = ["AttachedContext", "SentSpan", "ServedSpan", "StepSpan", "WorkSpan", "error_type"]
 
 
-# Classes, because a context manager made of a generator costs several times as much, for each request.
+# These are classes because a context manager made of a generator costs several times as much, and each request has one.
 
 
 class AttachedContext:
@@ -63,7 +63,7 @@ class WorkSpan:
 
 
 class StepSpan:
-    """A span that is not the current one: tasks that begin inside outlive it."""
+    """A span that is not made the current one, because tasks that start in its block outlive it."""
 
     __slots__ = ("_span",)
 
@@ -80,15 +80,15 @@ class StepSpan:
 
 
 class ServedSpan:
-    """The span of a request that is served: its status is that of the response."""
+    """The span of a request that is served. Its status is that of the response."""
 
-    __slots__ = ("_context", "_recorder", "_served", "_span", "_token")
+    __slots__ = ("_contents", "_context", "_served", "_span", "_token")
 
-    def __init__(self, span: Span, within: Context, served: TracedRequest, recorder: SpanContents) -> None:
+    def __init__(self, span: Span, within: Context, served: TracedRequest, contents: SpanContents) -> None:
         self._span = span
         self._context = trace.set_span_in_context(span, within)
         self._served = served
-        self._recorder = recorder
+        self._contents = contents
 
     def __enter__(self) -> None:
         self._token: Token[Context] = context.attach(self._context)
@@ -97,12 +97,12 @@ class ServedSpan:
         context.detach(self._token)
         span, served = self._span, self._served
         if not span.is_recording():
-            # The span is not sampled. Removing the secrets of an error message would be wasted time.
+            # The span is not sampled, so removing the secrets from an error message would be wasted time.
             pass
         elif served.reply is not None:
             params = served.request.params
             arguments = params.get("arguments") if isinstance(params, dict) else getattr(params, "arguments", None)
-            _finish(span, served.reply, arguments, self._recorder)
+            _finish(span, served.reply, arguments, self._contents)
         else:
             fail_unanswered(span, served, error)
         span.end()
@@ -113,18 +113,18 @@ class SentSpan:
 
     Args:
         arguments: The arguments of the call, whose secrets are removed from the error message.
-        measure: A function called with the ``error.type`` at the end.
-        served: The request for which a task works.
+        measure: Called at the end with the ``error.type``, or ``None``.
+        served: The request that has created a task.
     """
 
-    __slots__ = ("_arguments", "_context", "_measure", "_outcome", "_recorder", "_served", "_span", "_token")
+    __slots__ = ("_arguments", "_contents", "_context", "_measure", "_outcome", "_served", "_span", "_token")
 
     def __init__(
         self,
         span: Span,
         within: Context,
         arguments: Any,
-        recorder: SpanContents,
+        contents: SpanContents,
         measure: Callable[[str | None], None] | None = None,
         served: TracedRequest | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class SentSpan:
         self._span = span
         self._context = within
         self._arguments = arguments
-        self._recorder = recorder
+        self._contents = contents
         self._served = served
         self._outcome = TraceOutcome()
 
@@ -147,20 +147,20 @@ class SentSpan:
         if self._measure is not None:
             self._measure(_failure_of(outcome.reply, error))
         if outcome.reply is not None:
-            _finish(span, outcome.reply, self._arguments, self._recorder)
+            _finish(span, outcome.reply, self._arguments, self._contents)
         elif outcome.is_tool_error:
             _fail(span, names.TOOL_ERROR)
-        # Only the task's request knows whether a deadline, the client or the shutdown has cancelled it.
+        # Only the request of a task knows whether a deadline, the client or the shutdown has cancelled the task.
         elif error is not None and self._served is not None and isinstance(error, trio.Cancelled):
             fail_unanswered(span, self._served, error)
         elif error is not None:
             message = error.message if isinstance(error, MCPError) else ""
-            _fail(span, error_type(error), self._recorder.message(message, self._arguments))
+            _fail(span, error_type(error), self._contents.message(message, self._arguments))
         span.end()
 
 
 def error_type(error: BaseException) -> str:
-    """Return the ``error.type`` of an exception: a small set of values."""
+    """Return the ``error.type`` of an exception, which has few different values."""
     # An HTTP response with an error status may contain the JSON-RPC error, which says more.
     if isinstance(error, RequestFailed) and error.reply is not None:
         error = error.reply
@@ -174,12 +174,12 @@ def error_type(error: BaseException) -> str:
 
 
 def fail_unanswered(span: Span, served: TracedRequest, error: BaseException | None) -> None:
-    """Set the status of a request without a response: it was cancelled, has expired, or stays open."""
+    """Set the status of a request without a response, which was cancelled, has expired, or stays open."""
     if served.error is not None:
         is_late = isinstance(served.error.data, dict) and "timeout" in served.error.data
         _fail(span, names.TIMEOUT if is_late else error_type(served.error), served.error.message)
     elif served.reason is not None:
-        # The reason may be a text of the client, of any length.
+        # The client may have sent the reason, with any length.
         _fail(span, names.CANCELLED, served.reason[:128])
     elif error is not None:
         _fail(span, error_type(error))
@@ -193,11 +193,11 @@ def _failure_of(reply: Response | ErrorResponse | None, error: BaseException | N
     return error_type(error) if error is not None else None
 
 
-def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, recorder: SpanContents) -> None:
+def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, contents: SpanContents) -> None:
     if isinstance(reply, ErrorResponse):
         code = str(reply.code)
         span.set_attribute(names.STATUS_CODE, code)
-        _fail(span, code, recorder.message(reply.message, arguments))
+        _fail(span, code, contents.message(reply.message, arguments))
         return
     result = reply.result
     if result.get("isError") is True:
@@ -205,8 +205,8 @@ def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, recorde
     kind = result.get("resultType", "complete")
     if kind != "complete" and isinstance(kind, str):
         span.set_attribute(names.RESULT_KIND, kind[:32])
-    elif recorder.content and "content" in result:
-        span.set_attribute(names.TOOL_RESULT, recorder.value(result.get("structuredContent", result["content"])))
+    elif contents.content and "content" in result:
+        span.set_attribute(names.TOOL_RESULT, contents.value(result.get("structuredContent", result["content"])))
 
 
 def _fail(span: Span, kind: str, message: str = "") -> None:

@@ -25,7 +25,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.recording.replay_server import ReplayServer
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.serve.http import serve_http
-from mcptrio.serve.opened import CLOSE_TIMEOUT
+from mcptrio.serve.transport import CLOSE_TIMEOUT
 from mcptrio.server import Server
 from mcptrio.testing.cases import Case
 from mcptrio.testing.clock import waiting_for_threads

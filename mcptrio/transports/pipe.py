@@ -111,10 +111,10 @@ class PipeLink:
         """Return False: a pipe has no headers."""
         return False
 
-    def settled(self, revision: Revision) -> None:
+    def start_listening(self, revision: Revision) -> None:
         """Do nothing: the reader has been receiving all messages since the start."""
 
-    def outgrown(self, revision: Revision) -> bool:
+    def drop_revision(self, revision: Revision) -> bool:
         """Return False: a replaced server has another pipe."""
         return False
 

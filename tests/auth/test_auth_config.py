@@ -173,7 +173,7 @@ def test_environment_overrides_the_file_and_suffices_alone(tmp_path: Path) -> No
 
 
 def test_misspelt_environment_variable_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="AUTH_TOKNES: there is no such setting; did you mean MCPTRIO_AUTH_TOKENS"):
+    with pytest.raises(ConfigError, match="AUTH_TOKNES: there is no such setting; did you mean `MCPTRIO_AUTH_TOKENS`"):
         guard_of(ServeConfig(), environ={"MCPTRIO_AUTH_TOKNES": "tokens.json"})
 
 
@@ -190,7 +190,7 @@ def test_profile_overrides_auth_settings(tmp_path: Path) -> None:
     [
         ("[auth]\n", ":1: auth: expected issuers, tokens or certificates"),
         ("auth = 1\n", ":1: auth: expected a table, got 1"),
-        ('[auth]\nissuer = "x"\n', ":2: auth.issuer: there is no setting issuer; did you mean issuers?"),
+        ('[auth]\nissuer = "x"\n', ":2: auth.issuer: there is no setting `issuer`; did you mean `issuers`?"),
         ('[auth]\nissuers = "x"\n', ":2: auth.issuers: expected a list"),
         (f'[auth]\nissuers = ["{ISSUER}"]\n', ":1: auth.resource: expected the address of the endpoint"),
         (f'[auth]\n{URL}issuers = ["http://login.example.com"]\n', ":3: auth.issuers: expected an https URL"),

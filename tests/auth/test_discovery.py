@@ -67,7 +67,7 @@ def test_localhost_mismatch_error_names_the_url_to_use() -> None:
         play(discover("http://localhost:8861/mcp"), (path, named))
     with pytest.raises(AuthorizationError, match=r"got 'http://127\.0\.0\.1:9999/mcp' at [^:]*:[^:]*:[^:]*$"):
         play(discover("http://localhost:8861/mcp"), (path, resource(resource="http://127.0.0.1:9999/mcp")))
-    with pytest.raises(AuthorizationError, match=r"the two servers have to be configured with one spelling$"):
+    with pytest.raises(AuthorizationError, match=r"configure both servers with the same one$"):
         play(discover_server("http://localhost:8861"), (login, answer({"issuer": "http://127.0.0.1:8861"})))
 
 
@@ -122,11 +122,11 @@ def test_known_authorization_server_is_preferred() -> None:
         # The user's browser is not sent to services on the user's machine.
         (
             [(PATH, resource()), (SERVER, server(authorization_endpoint="http://localhost:8080/admin"))],
-            "authorization_endpoint: expected a URL elsewhere",
+            "authorization_endpoint: expected a URL that is not on the loopback interface",
         ),
         (
             [(PATH, resource()), (SERVER, server(registration_endpoint="https://127.0.0.1/"))],
-            "registration_endpoint: expected a URL elsewhere",
+            "registration_endpoint: expected a URL that is not on the loopback interface",
         ),
         ([(PATH, resource()), (SERVER, NOT_FOUND), (OPENID, NOT_FOUND)], r"expected metadata of .* \(HTTP 404\)"),
     ],

@@ -67,7 +67,7 @@ def test_registration_is_repeated_without_scopes_when_they_are_refused(error: st
 
 
 def test_registration_is_repeated_without_additional_scopes_when_they_are_refused() -> None:
-    flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"), also=("b", "admin"))
+    flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"), later_scopes=("b", "admin"))
     first = next(flow)
     second = flow.send(answer({"error": "invalid_scope"}, 400))
     with pytest.raises(StopIteration) as done:
@@ -126,10 +126,10 @@ def test_registered_secret_is_stored_with_scopes_and_expiry() -> None:
     assert known.identity.method == "client_secret_post"
     assert "s3cret" not in repr(known)
     assert Registered.read(known.write()) == known
-    assert known.suits(BACK, ("a",), 999)
-    assert not known.suits(BACK, ("a",), 1000)
-    assert not known.suits(BACK, ("b",), 999)
-    assert not known.suits("http://127.0.0.1:10/callback", ("a",), 999)
+    assert known.covers(BACK, ("a",), 999)
+    assert not known.covers(BACK, ("a",), 1000)
+    assert not known.covers(BACK, ("b",), 999)
+    assert not known.covers("http://127.0.0.1:10/callback", ("a",), 999)
 
 
 def test_client_secret_without_expiry_never_expires() -> None:

@@ -104,8 +104,10 @@ async def test_proof_for_the_endpoint_is_invalid_for_another_path() -> None:
     guard = server(clock)
     beside = "https://mcp.example.com/ws"
 
-    assert (await refusal(guard, evolve(proven(clock, at=beside), is_beside=True)))[2]["error"] == "invalid_dpop_proof"
-    assert await guard.admit(evolve(proven(clock, at=beside, url=beside), is_beside=True)) == BOUND
+    assert (await refusal(guard, evolve(proven(clock, at=beside), is_outside_endpoint=True)))[2][
+        "error"
+    ] == "invalid_dpop_proof"
+    assert await guard.admit(evolve(proven(clock, at=beside, url=beside), is_outside_endpoint=True)) == BOUND
 
 
 @pytest.mark.parametrize("proofs", [[], [""], ["x"], ["a.b.c"], ["x"] * 2])
@@ -212,7 +214,7 @@ async def test_bearer_tokens_are_refused_if_dpop_is_required() -> None:
 async def test_step_up_challenge_uses_the_scheme_of_the_request() -> None:
     clock = Clock()
 
-    error = server(clock).demand(proven(clock), BOUND, frozenset({"write"}))
+    error = server(clock).insufficient_scope(proven(clock), BOUND, frozenset({"write"}))
 
     [challenge] = parse_challenges(error.challenge or "")
     assert (challenge.scheme, challenge.parameters["scope"]) == ("dpop", "write")

@@ -228,7 +228,7 @@ def test_step_up_challenge_lists_held_and_needed_scopes(held: set[str], needed: 
     guard = server(options=ResourceServerOptions(includes=INCLUDES))
     principal = Principal(subject="ada", scopes=frozenset(held))
 
-    error = guard.demand(request("good"), principal, frozenset(needed))
+    error = guard.insufficient_scope(request("good"), principal, frozenset(needed))
 
     assert error.status == 403
     assert list(challenges_of(error)) == ["bearer"]
@@ -242,7 +242,7 @@ async def test_scope_prefix_is_added_only_in_challenges_and_metadata() -> None:
 
     assert (await guard.admit(request("good"))).scopes == {"read"}
     assert challenges_of(await refusal(guard, request()))["bearer"]["scope"] == "api://1/read"
-    error = guard.demand(request("good"), ADA, frozenset({"write"}))
+    error = guard.insufficient_scope(request("good"), ADA, frozenset({"write"}))
     assert challenges_of(error)["bearer"]["scope"] == "api://1/read api://1/write"
     document = orjson.loads(guard.documents["/.well-known/oauth-protected-resource"])
     assert document["scopes_supported"] == ["api://1/read", "api://1/write"]

@@ -62,7 +62,7 @@ async def test_log_names_the_reason_for_a_refused_token(
     assert [record.getMessage().partition("refused: ")[2] for record in caplog.records] == [
         "old: expired",
         "lost: revoked",
-        "it is not in the file: it was never there, or was revoked",
+        "not in the file: never issued, or revoked earlier",
     ]
     assert lost not in caplog.text
 

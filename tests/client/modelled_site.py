@@ -330,13 +330,13 @@ class SessionLink:
     def sends_param_headers(self, revision: Revision) -> bool:
         return False
 
-    def settled(self, revision: Revision) -> None:
+    def start_listening(self, revision: Revision) -> None:
         self._revision = revision
         # The server would answer its GET stream with 404.
         if revision.http.sessions and not self.peer.has_session:
             self._lose()
 
-    def outgrown(self, revision: Revision) -> bool:
+    def drop_revision(self, revision: Revision) -> bool:
         if revision is self._revision:
             self._lose()
         return True

@@ -34,7 +34,7 @@ USES: dict[str, Use] = {
 async def test_request_whose_capability_is_not_declared_is_not_sent(revision: str, capability: str) -> None:
     declared = {name: value for name, value in EVERYTHING.items() if name != capability}
     async with play(revision, capabilities=declared) as (client, script):
-        with pytest.raises(MethodNotFound, match=f"does not declare the capability '{capability}', so .* was not sent"):
+        with pytest.raises(MethodNotFound, match=f"does not declare the capability `{capability}`, so .* was not sent"):
             await USES[capability](client)
         await script.expect_nothing()
 

@@ -69,7 +69,7 @@ async def test_result_is_checked_against_the_output_schema(revision: str, is_lis
         if is_listed_before:
             await client.tools().all()
         assert (await client.call_tool("work")).structured_content == {"count": 1}
-        with pytest.raises(RemoteProtocolError, match=r"tool 'work': structured content: .*count"):
+        with pytest.raises(RemoteProtocolError, match=r"tool `work`: structured content: .*count"):
             await client.call_tool("work")
     # The client lists the tools again before it rejects a result.
     assert methods(script)[-2:] == ["tools/call", "tools/list"]
@@ -116,7 +116,7 @@ async def test_unanswered_tool_list_delays_a_result_up_to_its_timeout(autojump_c
 async def test_result_without_its_structured_content_is_refused(revision: str) -> None:
     async with listing(revision, [tool(output=COUNTED)], [{"content": []}]) as (client, _):
         await client.tools().all()
-        with pytest.raises(RemoteProtocolError, match="tool 'work': expected structured content"):
+        with pytest.raises(RemoteProtocolError, match="tool `work`: expected structured content"):
             await client.call_tool("work")
 
 

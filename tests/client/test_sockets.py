@@ -77,8 +77,8 @@ async def test_connect_to_a_socket_in_each_notation(address: str, tmp_path: Path
         ("unix:", "expected the path of a socket"),
         (Socket(address="udp://localhost:1"), "expected tcp://host:port or unix:/path"),
         ({"url": "tcp://localhost"}, "entry: .*url: expected tcp://host:port"),
-        ({"url": "unix:/x", "type": "http"}, "type: expected none beside a socket as url"),
-        ({"url": "unix:/x", "headers": {"a": "b"}}, "headers: expected none beside a socket as url"),
+        ({"url": "unix:/x", "type": "http"}, "type: expected no type with a socket as url"),
+        ({"url": "unix:/x", "headers": {"a": "b"}}, "headers: expected no headers with a socket as url"),
     ],
 )
 async def test_invalid_socket_address_is_refused(target: Any, problem: str) -> None:

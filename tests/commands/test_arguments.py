@@ -119,8 +119,8 @@ def test_key_value_words_become_typed_arguments(words: list[str], arguments: dic
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["text"], 'argument "text": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
-        (["=x"], 'argument "=x": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
+        (["text"], "argument `text`: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args"),
+        (["=x"], "argument `=x`: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args"),
         (["txt=x"], "argument `txt`: no such argument; did you mean `text`?"),
         (["whole=many"], 'argument `whole`: expected an integer (0 to 10), got "many"'),
         (["whole=1.5"], 'argument `whole`: expected an integer (0 to 10), got "1.5"'),

@@ -458,4 +458,4 @@ def test_unknown_hook_parameter_error_lists_the_known_parameters(tmp_path: Path)
     done = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert done.stderr.decode().endswith("hook 'opened': expected parameters among server, config, got `app: object`\n")
+    assert done.stderr.decode().endswith("hook `opened`: expected parameters among server, config, got `app: object`\n")

@@ -104,7 +104,7 @@ def test_failing_plugin_of_only_is_an_error(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[server]\nonly = ['nots']\n", "mcptrio.toml:2: server.only: no plugin 'nots' is installed"),
+        ("[server]\nonly = ['nots']\n", "mcptrio.toml:2: server.only: no plugin `nots` is installed"),
         ("[server]\nonly = ['gone.py']\n", "mcptrio.toml:2: server.only: no such file: "),
         ("[server]\nenable = []\nonly = []\n", "mcptrio.toml:3: server.only: expected this or enable, got both"),
         (
@@ -192,14 +192,14 @@ def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "profile", "message"),
     [
-        (PROFILES, "revue", ": there is no profile 'revue'; did you mean review?"),
-        ("", "x", ": there is no profile 'x'; there are: none"),
+        (PROFILES, "revue", ": there is no profile `revue`; did you mean `review`?"),
+        ("", "x", ": there is no profile `x`; there are: none"),
         ("profiles = 1", None, ":1: profiles: expected a table, got 1"),
         ("[profiles]\nx = 1", None, ":2: profiles.x: expected a table, got 1"),
         (
             "[profiles.x.server]\nnam = 'x'",
             None,
-            ":2: profiles.x.server.nam: there is no setting nam",
+            ":2: profiles.x.server.nam: there is no setting `nam`",
         ),
         (
             "[profiles.x.http]\nport = 'x'",
@@ -227,7 +227,7 @@ def test_profile_is_selected_by_option_or_environment(folder: Path) -> None:
     assert listed(folder, "--profile=review")["own"]["offers"]["tools"] == ["look"]
     ended = run("serve", "--stdio", cwd=folder, MCPTRIO_PROFILE="revue")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "there is no profile 'revue'; did you mean review?" in ended.stderr
+    assert "there is no profile `revue`; did you mean `review`?" in ended.stderr
 
 
 def test_profile_of_the_documentation_is_valid(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_profile_without_a_file_is_an_error(tmp_path: Path) -> None:
     ended = run("plugins", "--profile=x", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "--profile: expected mcptrio.toml with a profile 'x', got no such file" in ended.stderr
+    assert "--profile: expected mcptrio.toml with a profile `x`, got no such file" in ended.stderr
 
 
 # Completion

@@ -68,7 +68,7 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
         (
             "LOG_LVEL",
             "info",
-            "MCPTRIO_CLIENT_LOG_LVEL: there is no such setting; did you mean MCPTRIO_CLIENT_LOG_LEVEL?",
+            "MCPTRIO_CLIENT_LOG_LVEL: there is no such setting; did you mean `MCPTRIO_CLIENT_LOG_LEVEL`?",
         ),
         ("LOG_LEVEL", "loud", "MCPTRIO_CLIENT_LOG_LEVEL: expected one of debug, info, .*, off, got 'loud'"),
         ("ROOTS", "missing", "MCPTRIO_CLIENT_ROOTS: expected folders that exist, got '.*missing'"),

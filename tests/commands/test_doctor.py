@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,37 @@ def setup(server):
     server.add(Ill())
 """
 
+REFERENCES = """
+from mcptrio import completion, prompt, resource, tool
+
+@tool
+async def dig() -> None:
+    "Dig a hole; fill it with {tool:fill}."
+
+@tool
+async def fill() -> None:
+    "Fill a hole that {tool:digg} has made."
+
+@resource("bed://{name}")
+async def bed(name: str) -> str:
+    "The state of one bed."
+    return ""
+
+@prompt
+def plan(season: str) -> str:
+    "Plan a garden."
+    return ""
+
+for of, name, argument in (
+    ("prompt", "plan", "season"), ("resource", "bed://{name}", "name"),
+    ("prompt", "plna", "season"), ("prompt", "plan", "sesson"), ("resource", "bed://{name}", "nam"),
+):
+    @completion(of, name, argument)
+    def complete(value):
+        return []
+    globals()[f"complete_{name}_{argument}"] = complete
+del complete
+"""
 EXAMPLES = """
 from typing import Annotated
 from msgspec import Meta
@@ -136,6 +168,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> str:
         "settings": SETTINGS,
         "odd": ODD,
         "ill": ILL,
+        "references": REFERENCES,
         "well": one_tool("fine"),
     }.items():
         install(folder, f"doc-{name}", modules={f"doc_{name}": source}, **{name: f"doc_{name}"})
@@ -180,7 +213,7 @@ def test_settings_schemas_duplicate_names_and_doctor_hooks_are_checked(tmp_path:
     found = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
 
     assert found["settings"]["problems"] == [
-        "mcptrio.toml:2: plugins.settings.sise: there is no setting sise; did you mean size?"
+        "mcptrio.toml:2: plugins.settings.sise: there is no setting `sise`; did you mean `size`?"
     ]
     assert found["odd"]["problems"] == ["the well is dry", "the size is 4"]
     assert found["odd"]["warnings"] == [
@@ -230,11 +263,46 @@ def test_parameter_that_should_be_the_context_is_a_warning(tmp_path: Path) -> No
     assert all(f"garden: {each}" in listed.stderr for each in said)
 
 
+def test_references_without_a_target_are_warnings(tmp_path: Path, site: str) -> None:
+    found = examined(tmp_path, site, "references", code=0)
+
+    assert found["references"]["warnings"] == [
+        "a description contains {tool:digg}, but the plugin has no tool `digg`; did you mean `dig`?",
+        "a completion is for the prompt `plna`, which does not exist; did you mean `plan`?",
+        "a completion can never be requested: prompt `plan` has no argument `sesson`; did you mean `season`?",
+        "a completion can never be requested: template `bed://{name}` has no variable `nam`; did you mean `name`?",
+    ]
+
+
+def test_misspelled_variable_of_a_plugin_is_a_warning(tmp_path: Path, site: str) -> None:
+    environment = {"MCPTRIO_SETTINGS_SISE": "2", "MCPTRIO_SETTINGS_SIZE": "4", "MCPTRIO_SETTINGS_MORE_SIZE": "4"}
+    install(tmp_path / "more", "doc-more", modules={"doc_more": one_tool("more")}, **{"settings-more": "doc_more"})
+    environment["PYTHONPATH"] = os.pathsep.join((site, str(tmp_path / "more")))
+    warning = "MCPTRIO_SETTINGS_SISE: the plugin has no such setting; did you mean `MCPTRIO_SETTINGS_SIZE`?"
+    found = run("plugins", "doctor", "--json", "--plugin=settings", cwd=tmp_path, **environment)
+    started = run("list", "--plugin", "settings", cwd=tmp_path, **environment)
+
+    assert json.loads(found.stdout)["plugins"][0]["warnings"] == [warning]
+    assert f"settings (doc-settings 1.0): {warning}" in started.stderr
+
+
+@pytest.mark.parametrize(("plugin", "setting"), [("git", "repositories"), ("fs", "folders"), ("documents", "folders")])
+def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setting: str) -> None:
+    missing = tmp_path / "missing"
+    (tmp_path / "mcptrio.toml").write_text(f'[plugins.{plugin}]\n{setting} = ["{missing}", "{tmp_path}"]\n')
+    found = examined(tmp_path, "", plugin)
+
+    assert found[plugin]["problems"] == [
+        f"{setting} of [plugins.{plugin}]: expected a directory, got nothing or something else at {missing};"
+        " create it or correct the setting"
+    ]
+
+
 def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "no plugin 'everythin' is installed; did you mean everything?" in ended.stderr
+    assert "no plugin `everythin` is installed; did you mean `everything`?" in ended.stderr
 
 
 def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, site: str) -> None:

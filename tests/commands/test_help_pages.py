@@ -111,7 +111,7 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         (("host", "list"), "no command list; mcptrio host has install, uninstall, status"),
         (("list",), "missing TARGET: pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py"),
         (with_plugin("call"), "missing TOOL: pass the name of a tool; `mcptrio list` shows them"),
-        (("garden.py",), "no command garden.py: run a plugin with `mcptrio run garden.py`"),
+        (("garden.py",), "no command garden.py: to serve a plugin, run `mcptrio serve --http --plugin garden.py`"),
         (("list", "x", "--insecure"), "`mcptrio list --help` lists the settings that have a variable but no option."),
     ],
 )

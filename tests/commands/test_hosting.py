@@ -68,6 +68,27 @@ def test_entry_is_installed_checked_and_uninstalled(folder: Path) -> None:
     assert host(folder, "status").stdout.decode().count(": not") == 10
 
 
+def test_warnings_of_a_server_are_reported(folder: Path) -> None:
+    """A folder that does not exist, in both forms of the log."""
+    missing = folder / "missing"
+    expected = (
+        f"repositories of [plugins.git]: expected a directory, got nothing or something else at {missing};"
+        " create it or correct the setting"
+    )
+    for form in ("text", "json"):
+        settings = ("--env", f"MCPTRIO_GIT_REPOSITORIES={missing}", "--env", f"MCPTRIO_LOG_FORMAT={form}")
+        host(folder, "install", "cursor", "--plugin", "git", *settings)
+        [found] = [each for each in status(folder, "--check", "cursor") if each["entries"]]
+        [entry] = found["entries"]
+
+        assert entry["answer"].startswith("answers: mcptrio ")
+        assert entry["warnings"] == [expected]
+    shown = host(folder, "status", "cursor", "--check")
+
+    assert shown.returncode == 0
+    assert "    warning: repositories of [plugins.git]: expected a directory" in shown.stdout.decode()
+
+
 def test_silent_server_is_reported(folder: Path) -> None:
     host(folder, "install", "cursor", "--plugin", "own.py", "--", "--no-such-option")
     done = host(folder, "status", "cursor", "--check")
@@ -159,7 +180,7 @@ def test_status_shows_no_secrets(folder: Path) -> None:
     [
         (("install",), "Missing argument 'HOST...'"),
         (("install", "all"), "none of the known hosts is found here"),
-        (("install", "curser"), "did you mean cursor?"),
+        (("install", "curser"), "did you mean `cursor`?"),
         (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),
         (("install", "cursor", "--url", "http://x", "--env", "A=b"), "--url reaches a server that runs"),
         (("install", "cursor", "--header", "A=b"), "--header can only be used with --url"),

@@ -64,7 +64,7 @@ def test_invalid_mount_error_names_file_and_line(folder: Path) -> None:
     ended = run("serve", "--stdio", "--strict", cwd=folder)
 
     assert ended.returncode == 2
-    assert "mcptrio.toml:10: mount.garden.patience: there is no setting patience" in ended.stderr
+    assert "mcptrio.toml:10: mount.garden.patience: there is no setting `patience`" in ended.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP")

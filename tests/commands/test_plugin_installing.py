@@ -99,8 +99,8 @@ def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
     ("args", "code", "message"),
     [
         (("install", "--", "--target=x"), 2, "expected the name, path or URL of a distribution, got the option"),
-        (("uninstall", "everythin"), 2, "no plugin 'everythin' is installed; did you mean everything?"),
-        (("uninstall", "pip"), 2, "no plugin 'pip' is installed"),
+        (("uninstall", "everythin"), 2, "no plugin `everythin` is installed; did you mean `everything`?"),
+        (("uninstall", "pip"), 2, "no plugin `pip` is installed"),
     ],
 )
 def test_invalid_usage_starts_no_pip(tmp_path: Path, args: tuple[str, ...], code: int, message: str) -> None:

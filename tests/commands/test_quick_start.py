@@ -51,7 +51,7 @@ def test_file_without_plugin_option_error_shows_the_command(folder: Path, comman
     done = run(command, "--stdio", "garden.py", cwd=folder)
 
     assert done.returncode == 2
-    assert b"run `mcptrio run garden.py`, or pass --plugin garden.py" in done.stderr
+    assert b"unexpected argument garden.py: pass --plugin garden.py" in done.stderr
 
 
 def test_port_without_http_is_refused(folder: Path) -> None:

@@ -60,7 +60,7 @@ def test_shell_lines_run_the_commands(shell: AtTerminal) -> None:
 
 
 WRONG = [
-    ("cal", 'mcptrio: there is no command "cal"; did you mean `call`?'),
+    ("cal", "mcptrio: there is no command `cal`; did you mean `call`?"),
     ("call", "mcptrio: Missing argument 'TOOL'."),
     ("call tak", "mcptrio: the server has no tool `tak`; did you mean `take`?"),
     ("call take", r"mcptrio: missing argument: `text` \(a string\)"),
@@ -152,10 +152,8 @@ def test_question_while_a_line_is_edited_restores_the_line(tmp_path: Path) -> No
         (tmp_path / "asked").touch()
         shell.until("Who is there?")
         shell.until("name: ")
-        shell.type("Ann\r")
-        shell.until(r"Send\? ")
         assert not shell.echoes()
-        shell.type("send\r")
+        shell.type("Ann\r")
         shell.until("asking> help un")
         shell.type("watch\r")
         shell.until("unwatch: End all subscriptions.")

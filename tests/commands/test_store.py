@@ -90,8 +90,8 @@ def test_store_migrate_reports_the_schema(
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("shelves://here", "no installed distribution has the scheme 'shelves'; did you mean shelf?"),
-        ("user:secret", "no installed distribution has the scheme 'user'"),
+        ("shelves://here", "no installed distribution has the scheme `shelves`; did you mean `shelf`?"),
+        ("user:secret", "no installed distribution has the scheme `user`"),
         ("memory", "expected the URL of an engine, got memory"),
         (
             "nothing",
@@ -126,4 +126,4 @@ def test_misspelled_scheme_is_reported_before_the_settings_of_replicas(
     done = run("serve", "--http", "--port=0", "--store", "sqllite:x", cwd=tmp_path, **environment)
 
     assert done.returncode == 2
-    assert "no installed distribution has the scheme 'sqllite'; did you mean sqlite?" in done.stderr
+    assert "no installed distribution has the scheme `sqllite`; did you mean `sqlite`?" in done.stderr

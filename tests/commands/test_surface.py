@@ -15,7 +15,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 44
-MAX_OPTIONS = 238
+MAX_OPTIONS = 236
 MAX_SERVING = 18
 
 GARDEN = """
@@ -98,8 +98,8 @@ def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], mes
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--litre-each", "3"), "no option --litre-each; did you mean --litres-each?"),
-        (("--verbos",), "no option --verbos; did you mean --verbose?"),
+        (("--litre-each", "3"), "no option `--litre-each`; did you mean `--litres-each`?"),
+        (("--verbos",), "no option `--verbos`; did you mean `--verbose`?"),
         (("--bed",), "--bed: expected a value, got nothing"),
     ],
 )
@@ -117,6 +117,14 @@ def test_occupied_port_error_names_the_option(folder: Path) -> None:
 
     assert done.returncode == 1
     assert b"pass another --port, or --port 0 for a free one" in done.stderr
+
+
+def test_address_of_another_machine_error_names_addresses_of_this_one(folder: Path) -> None:
+    # 192.0.2.0/24 is reserved for documentation, so no machine has it.
+    done = run("serve", "--http", "--plugin", "garden.py", "--host", "192.0.2.1", "--port", "0", cwd=folder)
+
+    assert done.returncode == 1
+    assert b"cannot listen on 192.0.2.1:0: Cannot assign requested address; expected an address of this" in done.stderr
 
 
 def test_call_of_a_hidden_tool_names_the_missing_scope(folder: Path) -> None:
@@ -157,7 +165,7 @@ def test_failing_url_error_names_the_probable_cause(folder: Path) -> None:
     assert f"HTTP 404; the server answers at http://{here}/mcp\n" in path.stderr.decode()
     assert f"HTTP 404; the server answers at ws://{here}/ws\n" in websocket.stderr.decode()
     assert f"the server speaks plain HTTP: use http://{here}/mcp" in scheme.stderr.decode()
-    assert "is the server running? `mcptrio run FILE.py --http` starts one" in gone.stderr.decode()
+    assert "is the server running? `mcptrio serve --http --plugin FILE.py` starts one" in gone.stderr.decode()
     assert {path.returncode, scheme.returncode, gone.returncode} == {4}
 
 

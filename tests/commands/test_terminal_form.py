@@ -109,35 +109,74 @@ Type send to accept, the number of an answer to change it, :decline to refuse,
         (NOTE, ["a :b ::c"], "a :b ::c"),
         (NOTE, [" kept as it is \r\n"], " kept as it is "),
         (NOTE, ["send"], "send"),
-        (AGE, [""], 30),
-        (AGE, ["\n"], 30),
         (AGE, ["old", "151", "31"], 31),
-        (AGE, ["31", ":back", ""], 31),
-        (AGE, ["31", ":back", "32"], 32),
-        (AGE, ["31", "1", ""], 31),
-        (AGE, ["31", "edit 1", "32"], 32),
-        (AGE, ["31", "1", "x", "33"], 33),
-        (AGE, ["31", "1", ":back"], 31),
-        (AGE, ["31", "1", ":skip", "1", "32"], 32),
-        (AGE, ["31", "0", "2", "edit", "", "n", ":help", "help"], 31),
-        (AGE, [":back", ":HELP", ":foo", ": ", ":foo bar", ""], 30),
+        (AGE, ["", "1", "x", "33"], 33),
+        (AGE, [":back", ":HELP", ":foo", ": ", ":foo bar", "30"], 30),
         (COLOR, ["3", "blue"], "#00f"),
         (COLOR, ["#f00"], "#f00"),
         ({"type": "string", "enum": ["2", "1"]}, ["1"], "1"),
         (TAGS, ["1 3"], ["a", "c"]),
         (TAGS, ["none"], []),
-        ({**TAGS, "default": ["a"]}, [""], ["a"]),
-        ({**TAGS, "default": []}, [""], []),
         ({**TAGS, "maxItems": 1}, ["a,b", "b"], ["b"]),
     ],
 )  # fmt: skip
+def test_enter_sends_the_answer_to_the_only_question(definition: dict[str, Any], lines: list[str], value: Any) -> None:
+    *_, asked, end = enter(FormDialog(make({"f": definition})), *lines)
+
+    assert asked.result is None
+    assert end == Reply(text="Sent.\n", result=accepted({"f": value}))
+
+
+def test_only_question_is_shown_without_a_number() -> None:
+    first, review, end = enter(FormDialog(make({"age": AGE})), "", "send")
+
+    assert first == Reply(
+        text="""\
+notes asks:
+  | Please tell
+Enter sends the answer; commands: :back, :skip, :help, :decline, :cancel
+
+age, optional
+  Takes an integer (0 to 150); an empty line means 30.
+""",
+        prompt="age [30]: ",
+    )
+    assert review.prompt == "Send? "
+    assert end.result == accepted({"age": 30})
+
+
+@pytest.mark.parametrize(
+    ("definition", "lines", "value"),
+    [
+        (NOTE, ["send"], "send"),
+        (AGE, [""], 30),
+        (AGE, ["\n"], 30),
+        (AGE, ["old", "151", "31"], 31),
+        (AGE, ["31", ":back", ""], 31),
+        (AGE, ["31", ":back", "32"], 32),
+        (AGE, ["31", "", "1", ""], 31),
+        (AGE, ["31", "", "edit 1", "32"], 32),
+        (AGE, ["31", "", "1", "x", "33"], 33),
+        (AGE, ["31", "", "1", ":back"], 31),
+        (AGE, ["31", "", "1", ":skip", "1", "32"], 32),
+        (AGE, ["31", "", "0", "3", "edit", "", "n", ":help", "help"], 31),
+        ({**TAGS, "default": ["a"]}, [""], ["a"]),
+        ({**TAGS, "default": []}, [""], []),
+    ],
+)  # fmt: skip
 def test_lines_become_the_value_of_a_field(definition: dict[str, Any], lines: list[str], value: Any) -> None:
-    assert enter(FormDialog(make({"f": definition})), *lines, "accept")[-1].result == accepted({"f": value})
+    dialog = FormDialog(make({"f": definition, "g": NOTE}))
+    reply = enter(dialog, *lines)[-1]
+    if reply.prompt != "Send? ":
+        reply = dialog.feed("")
+
+    assert reply.prompt == "Send? "
+    assert dialog.feed("accept").result == accepted({"f": value})
 
 
 @pytest.mark.parametrize(
     ("definition", "lines"),
-    [(NOTE, [""]), (NOTE, ["x", ":back", ":skip"]), (AGE, [":skip"]), (AGE, ["3", "1", ":skip"])],
+    [(NOTE, [""]), (AGE, [":skip"]), (AGE, ["", "1", ":skip"])],
 )
 def test_optional_field_is_skipped(definition: dict[str, Any], lines: list[str]) -> None:
     *_, review, end = enter(FormDialog(make({"f": definition})), *lines, "y")
@@ -157,7 +196,7 @@ def test_required_multiple_choice_may_be_empty() -> None:
         (NAME, ":skip", "This one is required.\n"),
         (NAME, "x", "Expected text (at least 2 characters), got 1 character.\n"),
         (NAME, ":back", "There is no question before this one.\n"),
-        (NAME, ":foo", 'There is no command ":foo"; there are :back, :skip, :help, :decline, :cancel.\n'),
+        (NAME, ":foo", "There is no command `:foo`; there are :back, :skip, :help, :decline, :cancel.\n"),
         (NAME, "::", "Expected text (at least 2 characters), got 1 character.\n"),
         ({**AGE, "default": None}, "200", "Expected an integer (0 to 150), got 200.\n"),
         (COLOR, "green", 'Expected one of "#f00" (Red), "#00f" (Blue), got "green".\n'),
@@ -189,7 +228,9 @@ def test_changed_answer_returns_to_the_review() -> None:
     assert end.result == accepted({"a": "one", "b": "2"})
 
 
-@pytest.mark.parametrize("lines", [[], ["Ann"], ["Ann", "1"]], ids=["at a question", "at the review", "editing"])
+@pytest.mark.parametrize(
+    "lines", [[], ["Ann", ""], ["Ann", "", "1"]], ids=["at a question", "at the review", "editing"]
+)
 @pytest.mark.parametrize(
     ("command", "action", "message"),
     [(":decline", "decline", "Declined.\n"), (" :Cancel ", "cancel", "Cancelled.\n")],
@@ -197,21 +238,21 @@ def test_changed_answer_returns_to_the_review() -> None:
 def test_form_is_declined_or_cancelled_at_any_question(
     lines: list[str], command: str, action: Any, message: str
 ) -> None:
-    end = enter(FormDialog(make({"name": NAME})), *lines, command)[-1]
+    end = enter(FormDialog(make({"name": NAME, "note": NOTE})), *lines, command)[-1]
 
     assert end == Reply(text=message, result=ElicitResult(action=action))
 
 
 @pytest.mark.parametrize(("word", "action"), [("decline", "decline"), ("Cancel", "cancel"), ("SEND", "accept")])
 def test_review_accepts_action_words(word: str, action: str) -> None:
-    result = enter(FormDialog(make({"name": NAME})), "Ann", word)[-1].result
+    result = enter(FormDialog(make({"note": NOTE})), "", word)[-1].result
 
     assert result is not None
     assert result.action == action
 
 
 def test_empty_line_at_the_review_sends_nothing() -> None:
-    review, again = enter(FormDialog(make({"name": NAME})), "Ann", "")[-2:]
+    review, again = enter(FormDialog(make({"note": NOTE})), "", "")[-2:]
 
     assert again.result is None
     assert again.text.startswith("Nothing is sent yet. Type send to accept, the number of")
@@ -373,22 +414,17 @@ def typing(lines: list[str], screen: list[str]) -> tuple[Callable[[str, Any], Aw
 
 async def test_form_is_repeated_until_it_is_answered() -> None:
     screen: list[str] = []
-    read_line, write = typing(["", "Ann", "send"], screen)
+    read_line, write = typing(["", "Ann"], screen)
     result = await ask(make({"name": {"type": "string"}}, "name"), read_line=read_line, write=write)
 
     assert result == accepted({"name": "Ann"})
     assert "".join(screen).endswith(
         """\
-(1 of 1) name
+name
   Takes text.
 name: 
 This one is required: text.
 name: Ann
-Your answers for notes:
-  1) name: Ann
-Type send to accept, the number of an answer to change it, :decline to refuse,
-  or :cancel.
-Send? send
 Sent.
 """  # noqa: W291 - the prompt ends with a space
     )
@@ -426,4 +462,4 @@ async def test_deadline_ends_the_question(autojump_clock: trio.testing.MockClock
 def test_commands_are_wrapped_at_a_narrow_terminal() -> None:
     first = FormDialog(make({"age": AGE}), width=40).begin()
 
-    assert "1 question; commands: :back, :skip,\n  :help, :decline, :cancel\n" in first.text
+    assert "Enter sends the answer; commands: :back,\n  :skip, :help, :decline, :cancel\n" in first.text

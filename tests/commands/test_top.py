@@ -348,10 +348,10 @@ def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as one,
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as other,
     ):
-        origin = f"http://127.0.0.1:{one.port}"
+        origin, named = f"http://127.0.0.1:{one.port}", f"http://localhost:{one.port}"
         assert other.port
         listed(folder, runtime, until=2)
-        pages = [top(folder, runtime, url).stdout.decode() for url in (f"{origin}/mcp", origin, f"{origin}/")]
+        pages = [top(folder, runtime, url).stdout.decode() for url in (f"{origin}/mcp", origin, f"{origin}/", named)]
         beginning = top(folder, runtime, f"{origin}/mc")
 
     for shown in pages:

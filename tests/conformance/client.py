@@ -331,7 +331,7 @@ SCENARIOS: Final[Mapping[str, Callable[[Task], Awaitable[None]]]] = {
     "auth/iss-supported-missing": refuse("in the redirect, got none"),
     "auth/iss-unexpected": refuse("another authorization server has answered"),
     "auth/iss-wrong-issuer": refuse("another authorization server has answered"),
-    "auth/metadata-issuer-mismatch": refuse("by which it was looked for"),
+    "auth/metadata-issuer-mismatch": refuse("issuer: expected "),
     "auth/pre-registration": authorize_as_registered,
     "auth/resource-mismatch": refuse("expected the server's own URL"),
     "auth/scope-retry-limit": refuse("the token has all that it names"),

@@ -44,8 +44,8 @@ async def test_tool_is_found_without_listing_before() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("one_ecco", "no such tool: 'one_ecco'; did you mean `one_echo`?"),
-        ("tow_echo", "no such tool: 'tow_echo', since there is no such server; did you mean `two`?"),
+        ("one_ecco", "no such tool: `one_ecco`; did you mean `one_echo`?"),
+        ("tow_echo", "no such tool: `tow_echo`, since there is no such server; did you mean `two`?"),
         ("echo", "since there is no such server"),
     ],
 )
@@ -59,7 +59,7 @@ async def test_unknown_tool_is_refused_with_the_nearest(name: str, message: str)
 
 async def test_unknown_server_is_refused() -> None:
     async with Host({"one": plain()}, approve=None) as host:
-        with pytest.raises(ConfigError, match="no such server: 'oen'; did you mean `one`"):
+        with pytest.raises(ConfigError, match="no such server: `oen`; did you mean `one`"):
             await host.read_resource("oen", "text://readme")
         with pytest.raises(ConfigError, match="expected the name of the template"):
             await host.complete("resource", "page:///{name}", "name", "a")

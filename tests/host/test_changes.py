@@ -152,7 +152,7 @@ async def test_subscribing_requires_an_open_host_and_a_known_server() -> None:
         async with host.subscribe():
             pass
     async with host:
-        with pytest.raises(ConfigError, match="no such server: 'two'"):
+        with pytest.raises(ConfigError, match="no such server: `two`"):
             async with host.subscribe({"two": ["x:1"]}):
                 pass
 

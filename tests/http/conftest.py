@@ -475,4 +475,4 @@ async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
     for server in starter.servers:
         assert server.engine.in_flight == 0
         assert server.app.exchanges == 0
-        assert server.app._sessions._here == {}
+        assert server.app._sessions._local == {}

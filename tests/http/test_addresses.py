@@ -47,7 +47,7 @@ def revealed(
     """Return the client address and the scheme that the server derives."""
     raw = [(name.encode(), value.encode()) for name, value in headers]
     scope: dict[str, Any] = {"client": peer, "scheme": scheme, "headers": raw}
-    Proxies.of(trusted).reveal(scope)
+    Proxies.of(trusted).apply_forwarded(scope)
     return address_of(scope), scope["scheme"]
 
 
@@ -142,7 +142,7 @@ def test_addresses_of_one_ipv6_network_share_a_limit() -> None:
 
 
 async def test_rate_of_an_address_is_limited(autojump_clock: trio.testing.MockClock) -> None:
-    rates = OwnerRates(rate=2, burst=3, most=10)
+    rates = OwnerRates(rate=2, burst=3, max_owners=10)
     assert [rates.wait("192.0.2.1") for _ in range(5)] == [None, None, None, pytest.approx(0.5), pytest.approx(0.5)]
     assert rates.wait("192.0.2.2") is None
     await trio.sleep(0.5)
@@ -153,7 +153,7 @@ async def test_rate_of_an_address_is_limited(autojump_clock: trio.testing.MockCl
 
 
 async def test_number_of_tracked_addresses_is_bounded(autojump_clock: trio.testing.MockClock) -> None:
-    rates = OwnerRates(rate=1, burst=1, most=10)
+    rates = OwnerRates(rate=1, burst=1, max_owners=10)
     for number in range(1000):
         assert rates.wait(f"198.51.{number // 256}.{number % 256}") is None
         assert rates.wait("192.0.2.1") is None if number == 0 else rates.wait("192.0.2.1") is not None

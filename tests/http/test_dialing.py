@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from mcptrio.errors import ConfigError, ConnectionClosed, RequestFailed
-from mcptrio.http.client.dialing import Dialing, find_proxy
+from mcptrio.http.client.dialer import Dialing, find_proxy
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import Response

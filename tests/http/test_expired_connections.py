@@ -183,12 +183,12 @@ async def test_ended_streams_are_removed_from_the_token_checks() -> None:
         for _ in range(50)
     ]
     for admitted in open_exchanges:
-        admitted.begin(lambda: None)
+        admitted.watch(lambda: None)
     for _ in range(1000):
         admitted = reauthorization.admit(
             RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada")
         )
-        admitted.begin(lambda: None)
+        admitted.watch(lambda: None)
         admitted.forget()
         assert len(reauthorization) < 350
     for admitted in open_exchanges:

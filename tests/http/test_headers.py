@@ -14,8 +14,8 @@ def test_header_names_are_lowercased_and_values_stripped() -> None:
     headers = Headers.of([(b"Mcp-Name", b"  tool\t"), (b"X", b"1"), (b"x", b"2")])
 
     assert dict(headers) == {"mcp-name": "tool", "x": "1, 2"}
-    assert headers.routing("mcp-name") == "tool"
-    assert headers.routing("absent") is None
+    assert headers.single("mcp-name") == "tool"
+    assert headers.single("absent") is None
 
 
 @pytest.mark.parametrize("raw", [[(b"A", b" 1 "), (b"b", b"")], [(b"A", b"1"), (b"b", b""), (b"a", b"2")]])
@@ -30,7 +30,7 @@ def test_repeated_routing_header_is_refused() -> None:
     headers = Headers.of([(b"mcp-method", b"a"), (b"Mcp-Method", b"a")])
 
     with pytest.raises(HeaderMismatch, match="expected one mcp-method header, got 2"):
-        headers.routing("mcp-method")
+        headers.single("mcp-method")
 
 
 @pytest.mark.parametrize("name", [b"Host", b"origin", b"content-length", b"authorization"])

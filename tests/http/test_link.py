@@ -54,7 +54,7 @@ class Peer:
         result = await self.result("initialize", params)
         assert result["protocolVersion"] == self.revision.version
         await self.link.send(Notification("notifications/initialized"), self.revision)
-        self.link.settled(self.revision)
+        self.link.start_listening(self.revision)
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> Response | ErrorResponse:
         self.ids += 1

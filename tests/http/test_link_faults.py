@@ -14,7 +14,7 @@ import trio.testing
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
 from mcptrio.http.client.connection_pool import MAX_IDLE_CONNECTIONS
-from mcptrio.http.client.dialing import Dialing
+from mcptrio.http.client.dialer import Dialing
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.serving import MessageLimits

@@ -162,7 +162,7 @@ async def test_refused_handshake_starts_no_session() -> None:
 async def test_session_is_deleted_when_the_link_closes() -> None:
     async with linked(with_session(accept)) as (link, web, _):
         await begin(link)
-        link.settled(HANDSHAKE)
+        link.start_listening(HANDSHAKE)
 
     (delete,) = web.of("DELETE")
     assert mcp_headers(delete) == {"mcp-session-id": SESSION, "mcp-protocol-version": HANDSHAKE.version}

@@ -370,7 +370,7 @@ async def test_session_stream_delivers_unsolicited_messages() -> None:
         await begin(link)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert web.of("GET") == []
-        link.settled(HANDSHAKE)
+        link.start_listening(HANDSHAKE)
         await eventually(lambda: len(received) == 2)
 
         assert received == [noted("one"), Request(5, "ping")]
@@ -517,7 +517,7 @@ async def test_revision_without_sessions_opens_no_stream() -> None:
 
     async with linked(handle) as (link, web, _):
         await link.exchange(call(), MODERN)
-        link.settled(MODERN)
+        link.start_listening(MODERN)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert len(web.seen) == 1
 

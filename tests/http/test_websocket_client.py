@@ -20,7 +20,7 @@ from mcptrio import ConfigError, Endpoint, Server, connect, tool
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.mcp_json import read_entry
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.http.client.dialing import Dialing
+from mcptrio.http.client.dialer import Dialing
 from mcptrio.http.client.websocket import open_websocket_channel
 from mcptrio.protocol.messages import Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS

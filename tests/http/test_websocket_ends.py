@@ -16,9 +16,9 @@ import trio.testing
 
 from mcptrio import ConnectionClosed
 from mcptrio.http.client import websocket
-from mcptrio.http.client.dialing import Dialer
+from mcptrio.http.client.dialer import Dialer
 from mcptrio.http.client.websocket import CLOSE_TIMEOUT, Pings, WebSocketChannel, open_websocket_channel
-from mcptrio.http.client.websocket_line import WRITE_TIMEOUT, Line
+from mcptrio.http.client.websocket_stream import WRITE_TIMEOUT, WebSocketStream
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.serving import MessageLimits
 from tests.http.raw_websocket import (
@@ -303,11 +303,11 @@ async def test_pings_of_the_server_are_answered_while_nothing_is_received() -> N
 # The stream below the WebSocket
 
 
-def lockstep_stream() -> tuple[Line, trio.StapledStream[Any, Any]]:
+def lockstep_stream() -> tuple[WebSocketStream, trio.StapledStream[Any, Any]]:
     """A stream whose other end accepts only what is read at the same moment."""
     ours, theirs = trio.testing.lockstep_stream_pair()
     bottom: Any = SimpleNamespace(socket=SimpleNamespace(close=lambda: None))
-    return Line(ours, bottom), theirs
+    return WebSocketStream(ours, bottom), theirs
 
 
 async def test_server_that_reads_nothing_times_out(autojump_clock: trio.testing.MockClock) -> None:

@@ -193,7 +193,7 @@ async def begin(link: HTTPLink, *, settle: bool = False) -> None:
     params = {"protocolVersion": HANDSHAKE.version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     await link.exchange(Request(0, "initialize", params), HANDSHAKE)
     if settle:
-        link.settled(HANDSHAKE)
+        link.start_listening(HANDSHAKE)
 
 
 def with_session(handler: Handler) -> Handler:

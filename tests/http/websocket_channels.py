@@ -14,7 +14,7 @@ import trio
 
 from mcptrio import ConnectionClosed
 from mcptrio.errors import RequestFailed
-from mcptrio.http.client import websocket, websocket_line
+from mcptrio.http.client import websocket, websocket_stream
 from mcptrio.http.client.websocket import WebSocketChannel, open_websocket_channel
 from tests.http.raw_websocket import Accepted, Socket, accepting
 
@@ -30,7 +30,7 @@ Handle = Callable[[Accepted], Awaitable[object]]
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the timeouts for slow machines."""
     monkeypatch.setattr(websocket, "CLOSE_TIMEOUT", 20.0)
-    monkeypatch.setattr(websocket_line, "_CLOSE_REASON_TIMEOUT", 20.0)
+    monkeypatch.setattr(websocket_stream, "_CLOSE_REASON_TIMEOUT", 20.0)
 
 
 @asynccontextmanager

@@ -125,7 +125,7 @@ def test_host_without_the_scope_is_refused(machine: Machine) -> None:
 
 
 def test_unknown_host_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(ConfigError, match=re.escape("got 'claude-dekstop'; did you mean claude-desktop?")):
+    with pytest.raises(ConfigError, match=re.escape("got 'claude-dekstop'; did you mean `claude-desktop`?")):
         find_host("claude-dekstop")
 
 

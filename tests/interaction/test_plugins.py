@@ -138,7 +138,7 @@ async def test_error_about_a_taken_name_names_both_plugins(serve: Serve) -> None
     assert await peer.text("good") == "good"
     assert await _tools(peer) == ["good"]
     (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Clash")
-    assert "'good'" in failure
+    assert "`good`" in failure
     assert "Good" in failure
 
 
@@ -250,7 +250,7 @@ async def test_misspelt_hook_is_an_error(serve: Serve) -> None:
     await serve(good, plugins=[Misspelt()])
 
     (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Misspelt")
-    assert "did you mean setup?" in failure
+    assert "did you mean `setup`?" in failure
 
 
 async def test_plugin_can_offer_objects_made_from_its_settings(serve: Serve) -> None:

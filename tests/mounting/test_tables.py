@@ -195,7 +195,7 @@ async def test_arguments_of_an_unresponsive_server_are_not_disclosed() -> None:
     ("config", "problem"),
     [
         ({"command": "x", "idle_timeout": 0.5}, "idle_timeout"),
-        ({"command": "x", "patience": 5}, "notes.patience: there is no setting patience"),
+        ({"command": "x", "patience": 5}, "notes.patience: there is no setting `patience`"),
         ({"file": "/no/such/mcp.json"}, "mcp.json"),
     ],
     ids=["idle", "unknown", "file"],

@@ -255,7 +255,7 @@ async def test_error_names_the_unknown_plugin() -> None:
     server = Server(plugins=[Shop()])
     async with server.open():
         for change in (server.enable_plugin, server.disable_plugin):
-            with pytest.raises(ConfigError, match="there is no plugin 'Shoe'; expected one of Shop"):
+            with pytest.raises(ConfigError, match="there is no plugin `Shoe`; expected one of Shop"):
                 await change("Shoe")
 
 

@@ -140,10 +140,10 @@ def test_environment_overrides_the_table(variable: str, text: str, name: str, va
         ({"words": ["x", 2]}, "plugins.Plugin.words: expected a string, got a list"),
         ({"mode": "slow"}, "plugins.Plugin.mode: expected one of fast, careful, got 'slow'"),
         ({"folder": ""}, "plugins.Plugin.folder: expected a path, got ''"),
-        ({"counts": 7}, "plugins.Plugin.counts: there is no setting counts; did you mean count?"),
+        ({"counts": 7}, "plugins.Plugin.counts: there is no setting `counts`; did you mean `count`?"),
         (
             {"remotes": {"one": {"ulr": ""}}},
-            "plugins.Plugin.remotes.one.ulr: there is no setting ulr; did you mean url?",
+            "plugins.Plugin.remotes.one.ulr: there is no setting `ulr`; did you mean `url`?",
         ),
         ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.one.url: expected a string, got 3"),
         (
@@ -171,7 +171,7 @@ def test_error_names_the_invalid_setting(table: dict[str, Any], message: str) ->
         (
             "MCPTRIO_PLUGIN_REMOTES",
             '{"home": {"ulr": "x"}}',
-            "MCPTRIO_PLUGIN_REMOTES: there is no setting ulr; did you mean url?",
+            "MCPTRIO_PLUGIN_REMOTES: there is no setting `ulr`; did you mean `url`?",
         ),
     ],
 )
@@ -225,7 +225,7 @@ def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, mes
         ("loud", "plugins.Plugin.loud: expected true or false, got a value that is not shown"),
         ("mode", "plugins.Plugin.mode: expected one of fast, careful, got a value that is not shown"),
         ("remotes", "plugins.Plugin.remotes: expected a table, got a value that is not shown"),
-        ("code", "plugins.Plugin.code: its value is invalid"),
+        ("code", "plugins.Plugin.code: invalid value, which is not shown"),
     ],
 )
 def test_error_does_not_show_the_referenced_value(key: str, message: str) -> None:

@@ -192,7 +192,7 @@ async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: tr
         ({"quotas": {"day": 0}}, "quotas: expected at least 1 a day, got 0"),
         ({"costs": {"*": 0}}, "costs: expected at least 1"),
         ({"subjects": {"one": {"quotas": {"month": 1}}}}, "expected minute, hour, day, week"),
-        ({"clients": {"one": {"bursts": 1}}}, "there is no setting bursts"),
+        ({"clients": {"one": {"bursts": 1}}}, "there is no setting `bursts`"),
     ],
 )
 def test_invalid_limits_are_reported(settings: dict[str, Any], message: str) -> None:

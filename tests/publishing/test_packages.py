@@ -250,7 +250,7 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
     [
         (("--plugin=garden", "--name=Ada Garden"), "--name: expected lower-case letters"),
         (("--plugin=garden", "--version= "), "--version: expected a text, got none"),
-        (("--plugin=gone",), "no plugin 'gone' is installed"),
+        (("--plugin=gone",), "no plugin `gone` is installed"),
         (("--plugin=server.py",), "expected a file with another name than server.py"),
     ],
 )

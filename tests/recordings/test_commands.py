@@ -79,7 +79,7 @@ async def test_filters_choose_messages(tmp_path: Path) -> None:
     assert "tool error" in errors.stdout
     assert [arrow for _, arrow, _ in rows(method.stdout)] == ["<--", "-->"]
     assert session.returncode == 2
-    assert session.stderr == "mcptrio: x.jsonl: there is no session 'memory-2'; there are: memory-1\n"
+    assert session.stderr == "mcptrio: x.jsonl: there is no session `memory-2`; there are: memory-1\n"
 
 
 async def test_one_message_is_shown_in_full(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -404,7 +405,7 @@ def test_dev_answers_pending_requests_and_ends_with_its_client(garden: Path) -> 
 
 
 def test_unsupported_dev_options_are_refused(garden: Path) -> None:
-    for arguments in ([], ["--listen", "0"], ["--transport", "stream"]):
+    for arguments in ([], ["--listen", "0"]):
         done = CliRunner().invoke(cli, ["dev", *arguments])
         assert done.exit_code == 2
         assert "expected --stdio or --http" in done.output
@@ -429,6 +430,11 @@ async def test_session_over_http_survives_a_reload(garden: Path, revision: str) 
                 assert await text_of(client, "grow") == "peas"
                 names = [each.name async for each in client.tools()]
                 assert names == ["grow", "pause", "ask", "tell", "freeze", "fall"]
+        logged = re.findall(r"request: method=(\S+) .*channel=\"?(\w+)", served.stderr)
+
+    # Those of the client, and not those of the mount to its worker.
+    assert {channel for _, channel in logged} == {"http"}
+    assert [method for method, _ in logged].count("tools/call") == 2
 
 
 def test_worker_receives_the_session_state(garden: Path) -> None:
@@ -436,4 +442,4 @@ def test_worker_receives_the_session_state(garden: Path) -> None:
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
     with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:
         served.send(HELLO)
-        assert json.dumps(served.receive()).count("no plugin 'nobody' is installed") == 1
+        assert json.dumps(served.receive()).count("no plugin `nobody` is installed") == 1

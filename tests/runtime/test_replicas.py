@@ -373,7 +373,7 @@ async def test_change_announced_while_another_is_loaded_is_loaded_too(autojump_c
         session = await both.begin(0)
         stream = listen(both, 1, session)
         await trio.sleep(5)
-        here = both.apps[1]._sessions._here[session]
+        here = both.apps[1]._sessions._local[session]
         assert both.servers[0].stores is not None
         bus = both.servers[0].stores.bus
         assert bus is not None

@@ -214,7 +214,11 @@ def test_enum_of_a_model_has_titles() -> None:
 def test_single_value_becomes_the_field_value(annotation: Any, field: dict[str, Any], given: Any, made: Any) -> None:
     form = ElicitationForm.of(annotation)
 
-    assert form.schema == {"type": "object", "properties": {"value": field}, "required": ["value"]}
+    assert form.schema == {
+        "type": "object",
+        "properties": {"value": {"title": "Answer", **field}},
+        "required": ["value"],
+    }
     assert form.convert({"value": given}) == made
     assert type(form.convert({"value": given})) is type(made)
     assert refuse(form, {}) == "missing required field `value`"
@@ -224,7 +228,7 @@ def test_single_value_becomes_the_field_value(annotation: Any, field: dict[str, 
 def test_optional_field_can_be_omitted() -> None:
     form = ElicitationForm.of(str | None)
 
-    assert form.schema == {"type": "object", "properties": {"value": {"type": "string"}}}
+    assert form.schema == {"type": "object", "properties": {"value": {"title": "Answer", "type": "string"}}}
     assert form.convert({}) is None
     assert form.convert({"value": "x"}) == "x"
 

@@ -51,7 +51,7 @@ class _Turned(trio.abc.Clock):
 @asynccontextmanager
 async def memory(bounds: StoreBounds) -> AsyncIterator[Kept]:
     yield _Memory(
-        MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.max_sessions),
+        MemorySessionStore(idle_timeout=bounds.idle_timeout, max_sessions=bounds.max_sessions),
         MemoryEventStore(
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
@@ -69,7 +69,7 @@ def sqlite_bounds(bounds: StoreBounds) -> SQLiteBounds:
 async def sqlite(path: Path, bounds: StoreBounds) -> AsyncIterator[Kept]:
     """On Trio's clock, so that tests can turn it forward."""
     clock = trio.lowlevel.current_clock()
-    steady = WallClock(steady=clock.current_time)
+    steady = WallClock(monotonic=clock.current_time)
     async with open_sqlite_stores(path, sqlite_bounds(bounds), clock=steady) as stores:
         yield stores
 

@@ -82,8 +82,8 @@ async def stalled(path: Path) -> AsyncIterator[tuple[Stalled, CommonTaskStore]]:
     bounds = FileBounds(bytes=2**30, busy_timeout=2.0)
     processes = ProcessRegistry(path)
     async with open_database(path, bounds=bounds, begin=_nothing, watch=watch, end=_nothing) as database:
-        clock = WallClock(steady=trio.current_time)
-        clock.place()
+        clock = WallClock(monotonic=trio.current_time)
+        clock.set_epoch()
         network = Stalled(SQLiteTasks(database, clock, processes, bounds=StoreBounds()))
         yield network, CommonTaskStore(network, StoreBounds(), None)
     processes.leave()
@@ -103,16 +103,16 @@ async def test_change_that_arrives_late_is_taken_back_too(what: str, tmp_path: P
             await (store.claim({"dig": 1}) if what == "claim" else store.create(new_task("a", state=TaskState.RUNNING)))
         network.is_stalled = False
 
-        await store.take_back_doubtful()
+        await store.take_back_unacknowledged()
         await network.deliver()
         assert await store.claim({"dig": 1}) is None, "this process holds it, and does not know"
         await trio.sleep(60)
-        await store.take_back_doubtful()
+        await store.take_back_unacknowledged()
 
         if what == "claim":
             claimed = await store.claim({"dig": 1})
             assert claimed is not None
-            await store.take_back_doubtful()
+            await store.take_back_unacknowledged()
             assert await store.load("a") == claimed
         else:
             assert await store.load("a") is None

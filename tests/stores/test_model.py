@@ -29,7 +29,7 @@ def test_store_matches_the_model(kind: str, steps: list[Step]) -> None:
 
     async def run_sqlite(path: Path) -> None:
         # An hour a step, so that nothing is touched in the moment of something else.
-        clock = WallClock(wall=lambda: model.now * 3600.0, steady=lambda: model.now * 3600.0)
+        clock = WallClock(wall=lambda: model.now * 3600.0, monotonic=lambda: model.now * 3600.0)
         bounds = sqlite_bounds(BOUNDS)
         await play(steps, model, lambda: open_sqlite_stores(path, bounds, clock=clock), can_reopen=True)
 

@@ -41,7 +41,9 @@ async def memory() -> AsyncIterator[Stores]:
 
 @asynccontextmanager
 async def sqlite(path: Path) -> AsyncIterator[Stores]:
-    async with open_sqlite_stores(path, clock=WallClock(steady=trio.lowlevel.current_clock().current_time)) as stores:
+    async with open_sqlite_stores(
+        path, clock=WallClock(monotonic=trio.lowlevel.current_clock().current_time)
+    ) as stores:
         yield stores
 
 
@@ -201,7 +203,7 @@ async def test_clock_that_was_set_back_empties_no_quota_for_long(tmp_path: Path)
 
 async def test_result_that_is_kept_for_a_day_outlives_a_restart(tmp_path: Path) -> None:
     time = 1_900_000_000.0
-    clock = WallClock(wall=lambda: time, steady=lambda: time)
+    clock = WallClock(wall=lambda: time, monotonic=lambda: time)
     for passed, expected in ((0.0, CLAIMED), (7200.0, done(b"1")), (86_400.0, CLAIMED)):
         time += passed
         async with open_sqlite_stores(tmp_path / "shared.db", clock=clock) as stores:

@@ -223,7 +223,7 @@ async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
 
 
 async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clock: trio.testing.MockClock) -> None:
-    clock = WallClock(steady=trio.lowlevel.current_clock().current_time)
+    clock = WallClock(monotonic=trio.lowlevel.current_clock().current_time)
     async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=30, busy_timeout=0.1), clock=clock) as stores:
         await stores.sessions.save(RECORD)
         mock_clock.jump(29)
@@ -426,7 +426,9 @@ async def test_file_that_stays_locked(file: Path) -> None:
         with locked(file):
             with pytest.raises(StoreFailed, match="another process keeps it locked"):
                 await stores.events.append("a", "x", b"1")
+            assert not stores.status().is_reachable
         assert (await stores.events.append("a", "x", b"1")).id == "x/0"
+        assert stores.status().is_reachable
 
 
 async def test_operation_of_a_closed_store_is_an_error(file: Path) -> None:
@@ -451,7 +453,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
     bounds = SQLiteBounds(idle_timeout=600, event_timeout=600)
 
     def clock() -> WallClock:
-        return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
+        return WallClock(wall=lambda: wall[0], monotonic=lambda: steady[0])
 
     async with open_sqlite_stores(file, bounds, clock=clock()) as stores:
         await stores.sessions.save(RECORD)
@@ -475,7 +477,7 @@ async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
     wall, steady = [2e9], [1000.0]
 
     def clock() -> WallClock:
-        return WallClock(wall=lambda: wall[0], steady=lambda: steady[0])
+        return WallClock(wall=lambda: wall[0], monotonic=lambda: steady[0])
 
     async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=600), clock=clock()) as one:
         await one.sessions.save(RECORD)
@@ -490,7 +492,7 @@ async def test_session_that_is_only_used_is_not_expired_by_another_process(file:
     steady = [1000.0]
 
     def clock() -> WallClock:
-        return WallClock(steady=lambda: steady[0])
+        return WallClock(monotonic=lambda: steady[0])
 
     bounds = SQLiteBounds(idle_timeout=600)
     async with (

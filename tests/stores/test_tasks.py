@@ -29,7 +29,7 @@ async def memory(**bounds: Any) -> AsyncIterator[Stores]:
 
 @asynccontextmanager
 async def sqlite(path: Path, **bounds: Any) -> AsyncIterator[Stores]:
-    clock = WallClock(steady=trio.lowlevel.current_clock().current_time)
+    clock = WallClock(monotonic=trio.lowlevel.current_clock().current_time)
     async with open_sqlite_stores(path, SQLiteBounds(**bounds), clock=clock) as stores:
         yield stores
 

@@ -43,7 +43,7 @@ def test_tasks_in_memory_match_the_model(steps: list[TaskStep]) -> None:
 @given(steps=TASK_STEPS)
 def test_tasks_in_a_file_match_the_model(steps: list[TaskStep]) -> None:
     model = TasksModel(now=1e9)
-    clock = WallClock(wall=lambda: model.now, steady=lambda: model.now)
+    clock = WallClock(wall=lambda: model.now, monotonic=lambda: model.now)
 
     async def advance(seconds: float) -> None:
         model.now += seconds

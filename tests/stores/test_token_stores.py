@@ -148,7 +148,7 @@ async def test_saved_at_once(store: TokenStore) -> None:
 
 
 async def test_memory_has_a_bound() -> None:
-    store = MemoryTokenStore(most=2)
+    store = MemoryTokenStore(max_keys=2)
     for name in ("a", "b"):
         await store.save(name, {})
     await store.load("a")

@@ -21,7 +21,7 @@ from mcptrio.abc.observers import RequestEnded
 from mcptrio.client import Form, Handlers
 from mcptrio.serve.gauges import LoopLag, ServerGauges
 from mcptrio.telemetry import instrument, uninstrument
-from mcptrio.telemetry.measures import MAX_VALUES, Measures
+from mcptrio.telemetry.metrics_observer import MAX_VALUES, MetricsObserver
 from mcptrio.telemetry.prometheus import PrometheusMetrics
 from tests.processes import serving
 from tests.telemetry.collector import collecting
@@ -87,7 +87,7 @@ def samples(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, ...]], flo
 @asynccontextmanager
 async def measured(shop: Shop) -> AsyncIterator[tuple[Client, PrometheusMetrics]]:
     server, metrics = Server(plugins=[shop]), PrometheusMetrics()
-    measures = Measures([metrics])
+    measures = MetricsObserver([metrics])
     server.add_observer(measures)
     measures.observe(ServerGauges(server, LoopLag()).read)
 
@@ -138,7 +138,7 @@ async def test_gauges_are_those_of_the_moment() -> None:
 
 def test_label_has_a_bounded_number_of_values() -> None:
     metrics = PrometheusMetrics()
-    measures = Measures([metrics])
+    measures = MetricsObserver([metrics])
     values: dict[str, Any] = {"session": 1, "channel": "http", "id": 1, "method": "tools/call", "plugin": None}
     values |= {"revision": "2026-07-28", "client": None, "principal": "ada", "seconds": 0.1, "waited": 0.0}
     for number in range(MAX_VALUES + 50):

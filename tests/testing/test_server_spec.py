@@ -51,7 +51,7 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        (ServerSpec(plugins=["fss"]), "no plugin 'fss' is installed; did you mean fs"),
+        (ServerSpec(plugins=["fss"]), "no plugin `fss` is installed; did you mean `fs`"),
         (ServerSpec(plugins=[Path("nowhere.py")]), "mcp_plugins: no such file: nowhere.py"),
         (
             ServerSpec(plugins=[Counter(1)], config={"counter": {}}),

@@ -1,1 +1,1 @@
-"""Getting tokens for a client's requests: one engine, and a grant for each way to get them."""
+"""Obtains tokens for a client's requests: one engine, and a grant for each way to obtain them."""

@@ -105,11 +105,11 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
         raise AuthorizationError(
             f"expected a redirect of at most {_MAX_REDIRECT_CHARS} characters, got {len(redirected)}"
         )
-    there, expected = urlsplit(redirected), urlsplit(attempt.redirect_uri)
-    if there[:3] != expected[:3]:
+    actual, expected = urlsplit(redirected), urlsplit(attempt.redirect_uri)
+    if actual[:3] != expected[:3]:
         raise AuthorizationError(f"expected a redirect to {shown(attempt.redirect_uri)}, got {shown(redirected)}")
     try:
-        pairs = parse_qsl(there.query, True, max_num_fields=_MAX_REDIRECT_FIELDS)
+        pairs = parse_qsl(actual.query, True, max_num_fields=_MAX_REDIRECT_FIELDS)
     except ValueError:
         raise AuthorizationError(f"expected a redirect with at most {_MAX_REDIRECT_FIELDS} parameters") from None
     parameters = dict(pairs)

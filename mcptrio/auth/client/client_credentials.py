@@ -57,15 +57,15 @@ class ClientCredentials(GrantMethod):
 
 class _ClientGrant(Grant[ClientCredentials]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        client, server = self.method.client, request.place.server
+        client, server = self.method.client, request.source.server
         algorithms = server.token_endpoint_auth_signing_alg_values_supported
         if client.client_secret is None and client.key is None:
             raise AuthorizationError("client: expected a secret or a private key, got neither")
         # A client that also has a secret can authenticate with the secret, so the algorithms of keys do not matter.
-        alone = client.key if client.client_secret is None else None
-        if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
+        only_key = client.key if client.client_secret is None else None
+        if only_key is not None and algorithms is not None and only_key.algorithm not in algorithms:
             raise AuthorizationError(
-                f"token_endpoint_auth_signing_alg_values_supported: expected {alone.algorithm} to be among them, "
+                f"token_endpoint_auth_signing_alg_values_supported: expected {only_key.algorithm} to be among them, "
                 f"got others from {shown(server.issuer)}"
             )
         return request.granted(await self.drive(request.tokens(client, "client_credentials")))

@@ -27,22 +27,22 @@ __all__ = ["GrantClient"]
 # Seconds before its expiry that an access token is renewed, or a tenth of its lifetime if that is less.
 _RENEW_EARLY_SECONDS: Final = 30.0
 # A token that is rejected within this many seconds after it was issued was never valid; another would not be either.
-_FRESH: Final = 30.0
+_FRESH_SECONDS: Final = 30.0
 # The algorithm of generated DPoP keys.
 _ALGORITHM: Final = "ES256"
 
 
 class GrantClient:
-    """Authorizes the requests to one server, as a :class:`mcptrio.abc.ClientAuth`. Made by ``client_auth`` of a method.
+    """Authorizes the requests to one server, as a :class:`mcptrio.abc.ClientAuth`.
 
-    Tokens are sent to that server only.
+    Made by :meth:`mcptrio.abc.AuthMethod.client_auth`. Tokens are sent to that server only.
     """
 
     def __init__(self, grant: Grant[GrantMethod]) -> None:
         self._grant = grant
         self._server = grant.server
         self._method = grant.method
-        self._checked = ""
+        self._checked_url = ""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
         """Return the authorization headers of a request. See :class:`mcptrio.abc.ClientAuth`.
@@ -53,7 +53,7 @@ class GrantClient:
         self._check_origin(url)
         await self._load()
         granted = self._server.granted
-        if granted is not None and self._ends_soon(granted):
+        if granted is not None and self._expires_soon(granted):
             granted = await self._renewed(granted)
         # A rejection counts only for the token that the request carried: a concurrent request may have renewed it.
         self._server.sent[trio.lowlevel.current_task()] = self._server.granted
@@ -83,7 +83,7 @@ class GrantClient:
         if status == 403 and refusal.error != "insufficient_scope":
             return False
         refused = server.sent.get(trio.lowlevel.current_task(), server.granted)
-        return await self._round(lambda: self._answer(refusal, status, refused))
+        return await self._round(lambda: self._obtain_other(refusal, status, refused))
 
     # One round
 
@@ -113,31 +113,31 @@ class GrantClient:
         if (failure := self._server.failure) is not None:
             raise AuthorizationError(str(failure)) from failure
 
-    async def _answer(self, refusal: ChallengeResponse, status: int, refused: Granted | None) -> bool:
+    async def _obtain_other(self, refusal: ChallengeResponse, status: int, refused: Granted | None) -> bool:
         """Obtain other tokens, or raise ``ConsentNeeded`` if only a user can grant them."""
         server, scopes = self._server, None
         # The token was replaced after this request was sent.
         if server.granted is not None and server.granted is not refused:
             return True
-        is_step = status == 403 and server.granted is not None
+        is_step_up = status == 403 and server.granted is not None
         if status == 403 and server.granted is not None:
-            scopes = self._step(server.granted, refusal)
-        elif await self._without_asking(refusal):
+            scopes = self._scopes_for_step_up(server.granted, refusal)
+        elif await self._find_or_renew(refusal):
             return True
         if not self._grant.needs_user:
-            return await self._obtain(refusal, scopes or server.wanted, is_step=is_step)
+            return await self._obtain(refusal, scopes or server.wanted, is_step_up=is_step_up)
         before = server.rounds
 
         async def ask() -> None:
             if server.rounds == before:
-                await self._round(lambda: self._obtain(refusal, scopes, is_step=is_step))
+                await self._round(lambda: self._obtain(refusal, scopes, is_step_up=is_step_up))
             else:
                 self._raise_failure()
 
         raise ConsentNeeded(f"{shown(server.url)} requires authorization", ask=ask)
 
-    async def _without_asking(self, refusal: ChallengeResponse) -> bool:
-        """Return whether another token is available: from another process, or by renewal."""
+    async def _find_or_renew(self, refusal: ChallengeResponse) -> bool:
+        """Return True if another token is available now: stored by another process, or renewed."""
         server = self._server
         refused = server.granted
         await self._grant.load()
@@ -148,15 +148,15 @@ class GrantClient:
         if await self._grant.has_moved(refused, refusal.metadata_url):
             server.granted = None
             return False
-        is_fresh = self._method.clock() - refused.obtained_at < _FRESH
+        is_fresh = self._method.clock() - refused.obtained_at < _FRESH_SECONDS
         if is_fresh and refused.is_from_grant:
             raise AuthorizationError(
                 f"{shown(server.url)} rejects a token that was issued for it"
-                + (f": {refusal.words}" if refusal.words else "")
+                + (f": {refusal.description}" if refusal.description else "")
             )
         return not is_fresh and await self._grant.renew(refused, lambda kept: kept is not refused) is not None
 
-    def _step(self, granted: Granted, refusal: ChallengeResponse) -> tuple[str, ...]:
+    def _scopes_for_step_up(self, granted: Granted, refusal: ChallengeResponse) -> tuple[str, ...]:
         """Return the scopes to request after the granted ones did not suffice.
 
         Raises:
@@ -170,13 +170,13 @@ class GrantClient:
                 f"{shown(server.url)} reports missing scopes, but the token has all that it names: "
                 f"{' '.join(refusal.scopes) or 'none'}"
             )
-        server.stepped = {scopes: then for scopes, then in server.stepped.items() if now - then < USER_TIMEOUT}
-        if frozenset(wanted) in server.stepped:
+        server.step_ups = {scopes: then for scopes, then in server.step_ups.items() if now - then < USER_TIMEOUT}
+        if frozenset(wanted) in server.step_ups:
             raise AuthorizationError(
                 f"{shown(server.url)} requires the scopes {' '.join(refusal.scopes)}, "
                 f"which were requested and not granted less than {USER_TIMEOUT:g} seconds ago"
             )
-        if len(server.stepped) >= MAX_STEP_UPS:
+        if len(server.step_ups) >= MAX_STEP_UPS:
             raise AuthorizationError(
                 f"{shown(server.url)} reports missing scopes; "
                 f"more were requested {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
@@ -184,50 +184,52 @@ class GrantClient:
         return wanted
 
     async def _obtain(
-        self, refusal: ChallengeResponse, scopes: tuple[str, ...] | None, *, is_step: bool = False
+        self, refusal: ChallengeResponse, scopes: tuple[str, ...] | None, *, is_step_up: bool = False
     ) -> bool:
         """Obtain tokens with the grant and store them.
 
         Args:
             refusal: The server's challenge.
             scopes: The scopes to request; ``None`` for those that the server and the program name.
-            is_step: True if the granted scopes did not suffice.
+            is_step_up: True if the granted scopes did not suffice.
         """
         server, method = self._server, self._method
-        place = await self._grant.find(refusal.metadata_url)
+        source = await self._grant.find(refusal.metadata_url)
         requested = scopes
         if requested is None:
-            supported = None if place.metadata is None else place.metadata.scopes_supported
+            supported = None if source.metadata is None else source.metadata.scopes_supported
             requested = first_scopes(challenged=refusal.scopes, supported=supported, wanted=method.scopes)
-        request = GrantRequest(place=place, scopes=requested, prover=self._prover(place, refusal), clock=method.clock)
+        request = GrantRequest(
+            source=source, scopes=requested, prover=self._prover(source, refusal), clock=method.clock
+        )
         granted = await self._grant.obtain(request)
-        if is_step and scopes is not None:
-            server.stepped[frozenset(scopes)] = method.clock()
+        if is_step_up and scopes is not None:
+            server.step_ups[frozenset(scopes)] = method.clock()
         # RFC 9449 section 5: a server that does not support DPoP ignores the proof and issues a bearer token.
-        if granted.tokens.scheme == "Bearer" and (place.dpop_required or method.dpop == "always"):
-            raise AuthorizationError(f"token_type: expected DPoP, got Bearer from {shown(place.server.issuer)}")
+        if granted.tokens.scheme == "Bearer" and (source.dpop_required or method.dpop == "always"):
+            raise AuthorizationError(f"token_type: expected DPoP, got Bearer from {shown(source.server.issuer)}")
         server.wanted = requested
         binding = Binding(issuer=granted.issuer, resource=granted.resource, metadata_url=refusal.metadata_url)
         await self._grant.keep(binding, granted)
         return True
 
-    def _prover(self, place: TokenSource, refusal: ChallengeResponse) -> DPoPSigner | None:
+    def _prover(self, source: TokenSource, refusal: ChallengeResponse) -> DPoPSigner | None:
         """Return the key for the tokens, or ``None`` for bearer tokens."""
-        mode, algorithms = self._method.dpop, place.server.dpop_signing_alg_values_supported
-        must = place.dpop_required or refusal.only_dpop
+        mode, algorithms = self._method.dpop, source.server.dpop_signing_alg_values_supported
+        is_required = source.dpop_required or refusal.only_dpop
         if mode == "never":
-            if must:
+            if is_required:
                 raise AuthorizationError(
                     f"{shown(self._server.url)} requires DPoP-bound tokens, but dpop is 'never'; "
                     "set dpop to 'auto' or 'always'"
                 )
             return None
-        if not (mode == "always" or must or (refusal.dpop and algorithms is not None)):
+        if not (mode == "always" or is_required or (refusal.dpop and algorithms is not None)):
             return None
         if algorithms is not None and _ALGORITHM not in algorithms:
             raise AuthorizationError(
                 f"dpop_signing_alg_values_supported: expected {_ALGORITHM} to be among them, "
-                f"got others from {shown(place.server.issuer)}"
+                f"got others from {shown(source.server.issuer)}"
             )
         # Reuse the key, with the nonces that its signer has received.
         before = self._server.granted
@@ -235,7 +237,7 @@ class GrantClient:
             before.prover if before is not None and before.prover is not None else DPoPSigner(clock=self._method.clock)
         )
 
-    # Before a token ends
+    # Renewal before expiry
 
     async def _renewed(self, granted: Granted) -> Granted | None:
         """Return the same or newer tokens; ``None`` if they have expired and only a user can grant others."""
@@ -247,7 +249,7 @@ class GrantClient:
             try:
                 is_new = await self._renew(granted)
             except (AuthorizationError, RequestFailed) as error:
-                if server.granted is None or self._has_ended(server.granted):
+                if server.granted is None or self._has_expired(server.granted):
                     server.rounds += 1
                     server.failure = error
                     if not self._grant.needs_user:
@@ -259,16 +261,16 @@ class GrantClient:
                     server.rounds += 1
                     server.failure = None
         # A failed early renewal is not an error while the token is still valid.
-        return server.granted if server.granted is not None and not self._has_ended(server.granted) else None
+        return server.granted if server.granted is not None and not self._has_expired(server.granted) else None
 
     async def _renew(self, granted: Granted) -> bool:
-        if await self._grant.renew(granted, lambda kept: not self._ends_soon(kept)) is not None:
+        if await self._grant.renew(granted, lambda kept: not self._expires_soon(kept)) is not None:
             return True
         if self._grant.needs_user:
             return False
-        where = None if self._server.binding is None else self._server.binding.metadata_url
-        again = ChallengeResponse(dpop=granted.tokens.scheme == "DPoP", metadata_url=where)
-        return await self._obtain(again, granted.requested_scopes)
+        metadata_url = None if self._server.binding is None else self._server.binding.metadata_url
+        challenge = ChallengeResponse(dpop=granted.tokens.scheme == "DPoP", metadata_url=metadata_url)
+        return await self._obtain(challenge, granted.requested_scopes)
 
     async def _load(self) -> None:
         server = self._server
@@ -278,21 +280,21 @@ class GrantClient:
                     await self._grant.load()
                     server.loaded = True
 
-    def _ends_soon(self, granted: Granted) -> bool:
+    def _expires_soon(self, granted: Granted) -> bool:
         expires = granted.tokens.expires_at
         if expires is None:
             return False
         life = max(expires - granted.obtained_at, 0)
         return expires - self._method.clock() < min(_RENEW_EARLY_SECONDS, life / 10)
 
-    def _has_ended(self, granted: Granted) -> bool:
+    def _has_expired(self, granted: Granted) -> bool:
         return granted.tokens.expires_at is not None and granted.tokens.expires_at <= self._method.clock()
 
     def _check_origin(self, url: str) -> None:
-        if url == self._checked:
+        if url == self._checked_url:
             # Nearly all requests go to the same URL.
             return
         # Redirects and server-supplied URLs must not obtain the token of another server.
         if origin(canonical(url)) != origin(self._server.url):
             raise AuthorizationError(f"credentials of {shown(self._server.url)} are not sent to {shown(url)}")
-        self._checked = url
+        self._checked_url = url

@@ -30,9 +30,9 @@ from mcptrio.ground.secret import Secret
 
 __all__ = ["EnterpriseManaged", "IdentityProvider"]
 
-_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-_KINDS: Final = "urn:ietf:params:oauth:token-type:"
-_ID_JAG: Final = _KINDS + "id-jag"
+_TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:"
+_ID_JAG: Final = _TOKEN_TYPE + "id-jag"
 _PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 _ASSERTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){2,4}")
 # Longest ID-JAG in characters.
@@ -44,7 +44,7 @@ class IdentityProvider:
     """The identity provider of a company.
 
     Args:
-        issuer: The issuer URL.
+        issuer: The issuer URL of the provider.
         client: The program's client at the provider.
         identity: Returns the proof of the user's identity that the provider issued at sign-in, a new one if it has
             expired. It is sent to the provider only.
@@ -100,7 +100,7 @@ class EnterpriseManaged(GrantMethod):
 
 class _IdentityGrant(Grant[EnterpriseManaged]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        server, identity = request.place.server, await self.method.provider.identity()
+        server, identity = request.source.server, await self.method.provider.identity()
         profiles = server.authorization_grant_profiles_supported
         if profiles is not None and _PROFILE not in profiles:
             raise AuthorizationError(
@@ -120,21 +120,21 @@ def _exchange_identity(provider: IdentityProvider, identity: Secret, request: Gr
         RequestFailed: The provider is unreachable.
     """
     if provider.token_endpoint is not None:
-        where = ServerMetadata(
+        metadata = ServerMetadata(
             issuer=provider.issuer, token_endpoint=check_url(provider.token_endpoint, "provider.token_endpoint")
         )
     else:
-        where = yield from discover_server(provider.issuer)
+        metadata = yield from discover_server(provider.issuer)
     parameters = {
-        "grant_type": _EXCHANGE,
+        "grant_type": _TOKEN_EXCHANGE,
         "requested_token_type": _ID_JAG,
         # The grant is usable at this authorization server only.
-        "audience": request.place.server.issuer,
+        "audience": request.source.server.issuer,
         "subject_token": identity.reveal(),
-        "subject_token_type": _KINDS + provider.kind,
+        "subject_token_type": _TOKEN_TYPE + provider.kind,
         **request.parameters,
     }
-    response, url, _ = yield from ask_token_endpoint(where, provider.client, parameters, clock=request.clock)
+    response, url, _ = yield from ask_token_endpoint(metadata, provider.client, parameters, clock=request.clock)
     members = read_object(response.body, url)
     if (kind := members.get("issued_token_type")) != _ID_JAG:
         raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} at {shown(url)}")

@@ -43,16 +43,16 @@ T = TypeVar("T")
 M_co = TypeVar("M_co", bound="GrantMethod", covariant=True)
 
 MAX_STEP_UPS: Final = 3
-"""How often within :data:`USER_TIMEOUT` a user is asked about one server, or more scopes are requested."""
+"""Logins of a user at one server, and requests for more scopes, within :data:`USER_TIMEOUT`."""
 USER_TIMEOUT: Final = 300.0
-"""Seconds; also the time for which a step-up that did not help is not repeated."""
+"""Seconds over which :data:`MAX_STEP_UPS` counts. A step-up that did not help is not repeated within this time."""
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 """The grant type of an assertion that is a signed token (RFC 7523 section 2.1)."""
 
 
 def text_tuple(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts as a tuple; reject a single text, whose characters would become the items.
+    """Return the texts as a tuple. A single text is an error, because its characters would become the items.
 
     Raises:
         ConfigError: A single text was given.
@@ -71,14 +71,14 @@ class ServerState:
         lock: Held while credentials are obtained or renewed.
         loaded: True once the token store was read.
         binding: The authorization server and the resource of the tokens.
-        place: The authorization server, once it was discovered.
+        source: The authorization server, once it was discovered.
         issuer: The first authorization server that was discovered. A grant without a configured issuer sends its
             credentials to no other.
-        wanted: The scopes of the last request.
+        wanted: The scopes of the last token request.
         rounds: The number of attempts to obtain credentials, successful or not.
         failure: The error of the last round, if it failed.
         prompted_at: The times at which a user was asked.
-        stepped: The times at which scopes were requested because others did not suffice.
+        step_ups: The times at which scopes were requested because others did not suffice.
         sent: The tokens that each task sent last. The server's response reaches the same task.
     """
 
@@ -87,13 +87,13 @@ class ServerState:
     loaded: bool = False
     binding: Binding | None = None
     granted: Granted | None = None
-    place: TokenSource | None = None
+    source: TokenSource | None = None
     issuer: str | None = None
     wanted: tuple[str, ...] | None = None
     rounds: int = 0
     failure: MCPTrioError | None = None
     prompted_at: deque[float] = field(factory=lambda: deque(maxlen=MAX_STEP_UPS))
-    stepped: dict[frozenset[str], float] = field(factory=dict)
+    step_ups: dict[frozenset[str], float] = field(factory=dict)
     sent: WeakKeyDictionary[trio.lowlevel.Task, Granted | None] = field(factory=WeakKeyDictionary)
 
 
@@ -102,13 +102,13 @@ class GrantRequest:
     """One request for tokens.
 
     Args:
-        place: The resource and its authorization server.
+        source: The resource and its authorization server.
         scopes: The scopes to request; ``None`` omits the parameter.
         prover: The key to which the tokens should be bound, if any.
         clock: Returns seconds since 1970.
     """
 
-    place: TokenSource
+    source: TokenSource
     scopes: tuple[str, ...] | None
     prover: DPoPSigner | None
     clock: Callable[[], float]
@@ -116,7 +116,7 @@ class GrantRequest:
     @property
     def parameters(self) -> dict[str, str]:
         """The ``resource`` and ``scope`` parameters of every token request."""
-        wanted = {"resource": self.place.resource}
+        wanted = {"resource": self.source.resource}
         return wanted if self.scopes is None else {**wanted, "scope": " ".join(self.scopes)}
 
     def tokens(self, client: ClientIdentity | None, grant_type: str, **parameters: str) -> Flow[Tokens]:
@@ -126,13 +126,13 @@ class GrantRequest:
             parameters: The parameters of the grant.
         """
         parameters = {"grant_type": grant_type, **parameters, **self.parameters}
-        return request_tokens(self.place.server, client, parameters, prover=self.prover, clock=self.clock)
+        return request_tokens(self.source.server, client, parameters, prover=self.prover, clock=self.clock)
 
     def granted(self, tokens: Tokens, *, client: Registered | None = None) -> Granted:
         """Return a record of the tokens that the request obtained."""
         return Granted(
-            issuer=self.place.server.issuer,
-            resource=self.place.resource,
+            issuer=self.source.server.issuer,
+            resource=self.source.resource,
             tokens=tokens,
             requested_scopes=self.scopes,
             obtained_at=self.clock(),
@@ -144,7 +144,7 @@ class GrantRequest:
 
 @frozen(kw_only=True)
 class GrantMethod:
-    """The settings that all grants share. One value serves any number of servers.
+    """The settings that all grants share. One instance serves any number of servers.
 
     Args:
         scopes: The scopes to request in addition to those in a challenge.
@@ -231,19 +231,20 @@ class Grant(ABC, Generic[M_co]):
         check_url(server.url, "url")
         before = None if server.binding is None else server.binding.issuer
         preferred = [issuer for issuer in (pinned, before) if issuer is not None]
-        place = await self.drive(discover(server.url, metadata_url=metadata_url, preferred=preferred))
-        found = place.server.issuer
+        source = await self.drive(discover(server.url, metadata_url=metadata_url, preferred=preferred))
+        found = source.server.issuer
         # A compromised server could name an attacker's authorization server to obtain the credentials.
         if pinned is not None and found != pinned:
-            raise AuthorizationError(self.names_other_issuer(pinned, found))
-        server.issuer, server.place = found, place
-        return place
+            raise AuthorizationError(self.other_issuer_message(pinned, found))
+        server.issuer, server.source = found, source
+        return source
 
     def pinned_issuer(self) -> str | None:
         """Return the only issuer that may receive the credentials; ``None`` before the first discovery."""
         return self._issuer or self.server.issuer
 
-    def names_other_issuer(self, pinned: str, found: str) -> str:
+    def other_issuer_message(self, pinned: str, found: str) -> str:
+        """Return the error for a server that names another issuer than the pinned one."""
         return (
             f"the credentials are for {shown(pinned)}, but {shown(self.server.url)} requires tokens of {shown(found)}; "
             "nothing was sent"

@@ -83,7 +83,7 @@ class LoopbackRedirects:
         try:
             port = listener.socket.getsockname()[1]
             authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            yield _Loopback(self, listener, authority, path)
+            yield _LoopbackRedirect(self, listener, authority, path)
         finally:
             listener.socket.close()
 
@@ -91,7 +91,7 @@ class LoopbackRedirects:
         places = [(host, self.port) for host in _HOSTS]
         if not self.port:
             # A registered redirect URI can be reused if its port is free, which saves another registration.
-            places = [*_known(registered, path), *places]
+            places = [*_registered_addresses(registered, path), *places]
         failure: OSError | None = None
         for host, port in places:
             try:
@@ -104,7 +104,7 @@ class LoopbackRedirects:
 
 
 @define
-class _Loopback:
+class _LoopbackRedirect:
     """One login: the open port and the redirect that it receives."""
 
     _settings: LoopbackRedirects
@@ -125,7 +125,7 @@ class _Loopback:
         with trio.move_on_after(self._settings.timeout):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, nursery)
-                nursery.start_soon(self._send_away, url)
+                nursery.start_soon(self._show_url, url)
                 await self._done.wait()
                 nursery.cancel_scope.cancel()
         if self._result is None:
@@ -135,7 +135,7 @@ class _Loopback:
             )
         return self._result
 
-    async def _send_away(self, url: str) -> None:
+    async def _show_url(self, url: str) -> None:
         self._settings.show(url)
         # The URL comes from another machine, so no program is started without the user's consent.
         if self._settings.consent is not None and await self._settings.consent(url):
@@ -146,15 +146,15 @@ class _Loopback:
     async def _listen(self, nursery: trio.Nursery) -> None:
         slots = trio.CapacityLimiter(_MAX_REQUESTS)
         while True:
-            who = object()
-            await slots.acquire_on_behalf_of(who)
+            borrower = object()
+            await slots.acquire_on_behalf_of(borrower)
             try:
                 stream = await self._listener.accept()
             except OSError:
                 # The connection was closed before it was accepted; the listener still works.
-                slots.release_on_behalf_of(who)
+                slots.release_on_behalf_of(borrower)
                 continue
-            nursery.start_soon(self._serve, stream, partial(slots.release_on_behalf_of, who))
+            nursery.start_soon(self._serve, stream, partial(slots.release_on_behalf_of, borrower))
 
     async def _serve(self, stream: trio.SocketStream, release: Callable[[], None]) -> None:
         """Answer one request with a page."""
@@ -204,7 +204,7 @@ class _Loopback:
             self._done.set()
 
 
-def _known(registered: Sequence[str], path: str) -> list[tuple[str, int]]:
+def _registered_addresses(registered: Sequence[str], path: str) -> list[tuple[str, int]]:
     """Return hosts and ports of the redirect URIs that an authorization server has registered."""
     known = []
     for uri in registered[:8]:

@@ -42,9 +42,9 @@ from mcptrio.ground.secret import Secret
 __all__ = ["OAuth", "OAuthClient"]
 
 # Seconds for which a renewal continues after its request was cancelled.
-_RENEWAL: Final = 5.0
+_RENEWAL_SECONDS: Final = 5.0
 # Errors after which a refresh token is no longer usable.
-_FINAL: Final = frozenset(
+_FINAL_ERRORS: Final = frozenset(
     {
         "invalid_client",
         "invalid_grant",
@@ -88,7 +88,7 @@ class OAuth(GrantMethod):
     client_uri: str | None = None
     private_servers: tuple[str, ...] = field(default=(), converter=text_tuple)
     # Issuers found for a pre-registered client. Without a configured issuer, the client belongs to the first of them.
-    _met: dict[str, None] = field(factory=dict, init=False, repr=False, eq=False)
+    _seen_issuers: dict[str, None] = field(factory=dict, init=False, repr=False, eq=False)
     _credentials: Credentials = field(
         default=Factory(lambda self: Credentials(self.store), takes_self=True), init=False, repr=False, eq=False
     )
@@ -158,17 +158,17 @@ class OAuthClient(GrantClient):
         server = self._server
         async with server.lock:
             await self._user.revoke()
-            server.granted = server.binding = server.place = None
+            server.granted = server.binding = server.source = None
             return await self._user.method._credentials.forget(server.url)
 
 
 class UserGrant(Grant[OAuth]):
-    """The grant that asks a user, for one server."""
+    """The grant in which a user logs in, for one server."""
 
     needs_user: ClassVar[bool] = True
 
     async def obtain(self, request: GrantRequest) -> Granted:
-        """Ask the user."""
+        """Send the user to the authorization server, and exchange the code for tokens."""
         oauth, prompted_at, now = self.method, self.server.prompted_at, self.method.clock()
         # A server that rejects every token must not cause an endless series of logins.
         if len(prompted_at) == MAX_STEP_UPS and now - prompted_at[0] < USER_TIMEOUT:
@@ -176,23 +176,23 @@ class UserGrant(Grant[OAuth]):
                 f"{shown(self.server.url)} requires authorization again; "
                 f"the user was asked {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
-        place = request.place
-        request = evolve(request, scopes=with_offline(request.scopes, place.server))
-        known = await self.method._credentials.client(place.server.issuer)
-        issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
+        source = request.source
+        request = evolve(request, scopes=with_offline(request.scopes, source.server))
+        known = await self.method._credentials.client(source.server.issuer)
+        issuer = None if self._has_fixed_redirect(source.server) else source.server.issuer
         async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
             client, registered = await self._register_client(request, known, redirect)
             attempt = Attempt(
-                server=place.server,
+                server=source.server,
                 client=client,
-                resource=place.resource,
+                resource=source.resource,
                 redirect_uri=redirect.uri,
                 scopes=request.scopes,
                 prover=request.prover,
             )
             prompted_at.append(now)
             code = read_code(attempt, await redirect.authorize(attempt.url))
-        return request.granted(await self._exchanged(attempt, code), client=registered)
+        return request.granted(await self._exchange_code(attempt, code), client=registered)
 
     async def renew(self, granted: Granted, is_usable: Callable[[Granted], bool]) -> Granted | None:
         """Return tokens that another process has stored, or refresh the current ones."""
@@ -211,12 +211,12 @@ class UserGrant(Grant[OAuth]):
         server = self.server
         if granted.tokens.refresh_token is None or server.binding is None:
             return None
-        place = server.place or await self.find(server.binding.metadata_url)
-        client = self.holder(granted, place.server)
-        if client is None or (place.server.issuer, place.resource) != (granted.issuer, granted.resource):
+        source = server.source or await self.find(server.binding.metadata_url)
+        client = self.client_of(granted, source.server)
+        if client is None or (source.server.issuer, source.resource) != (granted.issuer, granted.resource):
             return None
         flow = refresh_tokens(
-            place.server,
+            source.server,
             client,
             granted.tokens,
             resource=granted.resource,
@@ -224,14 +224,14 @@ class UserGrant(Grant[OAuth]):
             clock=self.method.clock,
         )
         # Once the refresh token is sent, only the response may contain a valid one, so a cancelled request still waits.
-        async with delay_cancellation(_RENEWAL):
+        async with delay_cancellation(_RENEWAL_SECONDS):
             try:
                 tokens = await self.drive(flow)
             except TokenRefused as refused:
-                if refused.code not in _FINAL:
+                if refused.code not in _FINAL_ERRORS:
                     # The server may recover, and then the refresh token still works.
                     raise
-                await self._forget_unknown_client(refused.code, place.server, client)
+                await self._forget_unknown_client(refused.code, source.server, client)
                 server.granted = None
                 await self.method._credentials.forget_tokens(server.binding)
                 return None
@@ -240,7 +240,7 @@ class UserGrant(Grant[OAuth]):
         return fresh
 
     async def load(self) -> None:
-        """Read what another process may have stored meanwhile."""
+        """Load the tokens that another process may have stored."""
         server = self.server
         binding = await self.method._credentials.binding(server.url)
         granted = None if binding is None else await self.method._credentials.granted(binding)
@@ -256,23 +256,23 @@ class UserGrant(Grant[OAuth]):
         server.binding = binding
 
     async def has_moved(self, granted: Granted, metadata_url: str | None) -> bool:
-        place = await self.find(metadata_url)
-        return (place.server.issuer, place.resource) != (granted.issuer, granted.resource)
+        source = await self.find(metadata_url)
+        return (source.server.issuer, source.resource) != (granted.issuer, granted.resource)
 
     async def find(self, metadata_url: str | None) -> TokenSource:
-        place = await super().find(metadata_url)
+        source = await super().find(metadata_url)
         if self.method.client is not None:
-            self.method._met.setdefault(place.server.issuer)
-        return place
+            self.method._seen_issuers.setdefault(source.server.issuer)
+        return source
 
     def pinned_issuer(self) -> str | None:
         """See ``Grant``. Only a pre-registered client belongs to one authorization server."""
         if self.method.client is None:
             return None
         before = None if self.server.binding is None else self.server.binding.issuer
-        return self.method.client.issuer or next(iter(self.method._met), before)
+        return self.method.client.issuer or next(iter(self.method._seen_issuers), before)
 
-    def names_other_issuer(self, pinned: str, found: str) -> str:
+    def other_issuer_message(self, pinned: str, found: str) -> str:
         return (
             f"the client is registered at {shown(pinned)}, but {shown(self.server.url)} requires tokens of "
             f"{shown(found)}: register a client there, and configure it"
@@ -284,10 +284,10 @@ class UserGrant(Grant[OAuth]):
         if granted is None or granted.tokens.refresh_token is None:
             return
         try:
-            place = await self.find(None)
-            client = self.holder(granted, place.server)
-            if client is not None and place.server.issuer == granted.issuer:
-                await self.drive(revoke_token(place.server, client, granted.tokens.refresh_token))
+            source = await self.find(None)
+            client = self.client_of(granted, source.server)
+            if client is not None and source.server.issuer == granted.issuer:
+                await self.drive(revoke_token(source.server, client, granted.tokens.refresh_token))
         except (AuthorizationError, RequestFailed):
             # Not revoked; the token expires on its own.
             pass
@@ -296,7 +296,7 @@ class UserGrant(Grant[OAuth]):
         self.server.binding, self.server.granted = binding, granted
         await self.method._credentials.keep(self.server.url, binding, granted)
 
-    def holder(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
+    def client_of(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
         """Return the client to which tokens were granted, or ``None`` if it is unknown now."""
         # The program may have registered again since, under another id.
         if granted.client is not None:
@@ -313,18 +313,25 @@ class UserGrant(Grant[OAuth]):
         self, request: GrantRequest, known: Registered | None, redirect: Redirect
     ) -> tuple[ClientIdentity, Registered | None]:
         """Return the client to use, and its dynamic registration if it has one."""
-        place, scopes = request.place, request.scopes
-        server = place.server
+        source, scopes = request.source, request.scopes
+        server = source.server
         if self.method.client is not None:
             return self.method.client, None
         is_fixed = self._has_fixed_redirect(server)
-        if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self.method.clock()):
+        if known is not None and not is_fixed and known.covers(redirect.uri, scopes, self.method.clock()):
             return known.identity, known
         # Register with all scopes that a later step-up may need: a second registration would have another client id.
-        offered = place.metadata.scopes_supported if place.metadata is not None else None
-        bound, also = request.prover is not None, offered or ()
+        offered = source.metadata.scopes_supported if source.metadata is not None else None
+        bound, later_scopes = request.prover is not None, offered or ()
         registered = await self.drive(
-            register(server, self.method._metadata, [redirect.uri], scopes=scopes, also=also, bound_tokens=bound)
+            register(
+                server,
+                self.method._metadata,
+                [redirect.uri],
+                scopes=scopes,
+                later_scopes=later_scopes,
+                bound_tokens=bound,
+            )
         )
         if not registered.redirect_uris:
             return registered.identity, None
@@ -332,12 +339,11 @@ class UserGrant(Grant[OAuth]):
         return registered.identity, registered
 
     def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
-        """Return whether redirect URIs were agreed on in advance."""
-        # With a pre-registered client the operator has registered them; a metadata document lists them.
+        # The operator registers the redirect URIs of a pre-registered client; a metadata document lists its own.
         has_document = self.method._metadata.document is not None and server.client_id_metadata_document_supported
         return self.method.client is not None or has_document
 
-    async def _exchanged(self, attempt: Attempt, code: Secret) -> Tokens:
+    async def _exchange_code(self, attempt: Attempt, code: Secret) -> Tokens:
         refused: TokenRefused
         try:
             return await self.drive(exchange(attempt, code, clock=self.method.clock))

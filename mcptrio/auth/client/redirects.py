@@ -89,11 +89,11 @@ class OwnRedirects:
 
     @asynccontextmanager
     async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
-        yield _Own(self.uri.replace("{issuer}", "" if issuer is None else issuer_mark(issuer)), self.send)
+        yield _OwnRedirect(self.uri.replace("{issuer}", "" if issuer is None else issuer_mark(issuer)), self.send)
 
 
 @frozen
-class _Own:
+class _OwnRedirect:
     uri: str
     _send: Callable[[str], Awaitable[str]]
 

@@ -18,7 +18,7 @@ import orjson
 from attrs import field, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.challenges import PASS_A_TOKEN
+from mcptrio.auth.challenges import TOKEN_ADVICE
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope, union
@@ -40,11 +40,11 @@ __all__ = ["ClientMetadata", "PreRegistered", "Registered", "register"]
 # RFC 7591 section 3.2.1 requires 201; some servers send 200.
 _CREATED: Final = (200, 201)
 # VSCHAR of RFC 6749 appendix A.1, bounded.
-_ID: Final = re.compile(r"[\x20-\x7e]{1,2048}")
+_CLIENT_ID: Final = re.compile(r"[\x20-\x7e]{1,2048}")
 # Errors that the scope parameter may have caused.
-_OF_SCOPES: Final = ("invalid_client_metadata", "invalid_scope")
+_SCOPE_ERRORS: Final = ("invalid_client_metadata", "invalid_scope")
 # Members of a client's identity in a token store.
-_STORED: Final = ("client_id", "client_secret", "method")
+_STORED_MEMBERS: Final = ("client_id", "client_secret", "method")
 _METHODS: Final = get_args(AuthenticationMethod)
 _REASONS: Final = {
     "invalid_redirect_uri": "the redirect URI is not accepted",
@@ -124,7 +124,7 @@ class Registered:
     scopes: tuple[str, ...] | None = field(default=None, converter=optional_tuple)
     expires_at: float | None = None
 
-    def suits(self, redirect_uri: str, scopes: tuple[str, ...] | None, now: float) -> bool:
+    def covers(self, redirect_uri: str, scopes: tuple[str, ...] | None, now: float) -> bool:
         """Return whether the registration covers a redirect URI and scopes and has not expired."""
         return (
             redirect_uri in self.redirect_uris
@@ -136,7 +136,7 @@ class Registered:
         """Return the registration as plain values for a token store. Only dynamic registrations are stored."""
         members = plain(self)
         identity = members.pop("identity")
-        return {**{name: identity[name] for name in _STORED}, **members}
+        return {**{name: identity[name] for name in _STORED_MEMBERS}, **members}
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Registered:
@@ -146,7 +146,7 @@ class Registered:
             KeyError, TypeError: The value is malformed.
         """
         return cls(
-            identity=ClientIdentity(**{name: value[name] for name in _STORED}),
+            identity=ClientIdentity(**{name: value[name] for name in _STORED_MEMBERS}),
             redirect_uris=tuple(value["redirect_uris"]),
             scopes=value["scopes"],
             expires_at=value["expires_at"],
@@ -159,15 +159,15 @@ def register(
     redirect_uris: Sequence[str],
     *,
     scopes: tuple[str, ...] | None = None,
-    also: Sequence[str] = (),
+    later_scopes: Sequence[str] = (),
     bound_tokens: bool = False,
 ) -> Flow[Registered]:
     """Register a client: by its metadata document if the server supports it, otherwise dynamically.
 
     Args:
         scopes: The scopes to request now; ``None`` if unknown.
-        also: Scopes that may be requested later. If the server rejects them, the client registers without them, then
-            without any scopes.
+        later_scopes: Scopes that may be requested later. If the server rejects them, the client registers without
+            them, then without any scopes.
         bound_tokens: True if all tokens will be bound to a key (DPoP).
 
     Raises:
@@ -182,9 +182,9 @@ def register(
             f"the authorization server {shown(server.issuer)} has no client registration: "
             "register a client there and configure its client_id"
         )
-    known = [] if scopes is None else [each for each in (union(scopes, also), scopes) if each]
+    known = [] if scopes is None else [each for each in (union(scopes, later_scopes), scopes) if each]
     wanted: list[tuple[str, ...] | None] = [*dict.fromkeys(known), None]
-    wish: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "client_name": client.name,
         "redirect_uris": list(redirect_uris),
         "grant_types": ["authorization_code", "refresh_token"],
@@ -193,26 +193,26 @@ def register(
         "application_type": client.application_type,
     }
     if client.uri is not None:
-        wish["client_uri"] = client.uri
+        metadata["client_uri"] = client.uri
     if bound_tokens:
-        wish["dpop_bound_access_tokens"] = True
-    response = yield _registration(where, wish, wanted[0])
+        metadata["dpop_bound_access_tokens"] = True
+    response = yield _registration(where, metadata, wanted[0])
     # Some servers grant clients a part of the scopes they offer; some know scopes by resource only, and RFC 7591 has no
     # resource parameter. Without a scope, the server chooses (RFC 7591 section 2).
-    while response.status == 400 and len(wanted) > 1 and read_error(response)[0] in _OF_SCOPES:
+    while response.status == 400 and len(wanted) > 1 and read_error(response)[0] in _SCOPE_ERRORS:
         del wanted[0]
-        response = yield _registration(where, wish, wanted[0])
+        response = yield _registration(where, metadata, wanted[0])
     if response.status not in _CREATED:
         raise AuthorizationError(_refusal(response, where))
     return _read(read_object(response.body, where), tuple(redirect_uris), wanted[0], where)
 
 
-def _registration(where: str, wish: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:
+def _registration(where: str, metadata: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:
     return FetchRequest(
         url=check_url(where, "registration_endpoint"),
         method="POST",
         headers={"content-type": "application/json", "accept": "application/json"},
-        body=orjson.dumps({**wish, "scope": " ".join(scopes)} if scopes else wish),
+        body=orjson.dumps({**metadata, "scope": " ".join(scopes)} if scopes else metadata),
     )
 
 
@@ -225,10 +225,10 @@ def _method(server: ServerMetadata) -> AuthenticationMethod:
 
 
 def _read(
-    members: Mapping[str, Any], redirect_uris: tuple[str, ...], wished: tuple[str, ...] | None, where: str
+    members: Mapping[str, Any], redirect_uris: tuple[str, ...], requested_scopes: tuple[str, ...] | None, where: str
 ) -> Registered:
     id, secret = members.get("client_id"), members.get("client_secret")
-    if not isinstance(id, str) or not _ID.fullmatch(id):
+    if not isinstance(id, str) or not _CLIENT_ID.fullmatch(id):
         raise AuthorizationError(f"client_id: expected a text of visible ASCII characters at {shown(where)}")
     if secret is not None and not (isinstance(secret, str) and 0 < len(secret) <= 2048):
         raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters at {shown(where)}")
@@ -243,7 +243,7 @@ def _read(
     return Registered(
         identity=ClientIdentity(client_id=id, client_secret=None if secret is None else Secret(secret), method=method),
         redirect_uris=redirect_uris,
-        scopes=read_scope(scope) if isinstance(scope, str) else wished,
+        scopes=read_scope(scope) if isinstance(scope, str) else requested_scopes,
         # RFC 7591 section 3.2.1: 0 means that the secret does not expire.
         expires_at=float(expires) if number and expires and secret is not None else None,
     )
@@ -255,5 +255,5 @@ def _refusal(response: FetchResponse, where: str) -> str:
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if response.status == 404:
         detail = "" if detail_text == "HTTP 404" else f", {detail_text}"
-        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {PASS_A_TOKEN}"
+        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {TOKEN_ADVICE}"
     return f"client registration failed{reason}: {detail_text} at {shown(where)}"

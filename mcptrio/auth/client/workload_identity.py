@@ -79,7 +79,7 @@ class _WorkloadGrant(Grant[WorkloadIdentity]):
         if rejected.failure is not None and rejected.digest == digest:
             raise TokenRefused(str(rejected.failure), code=rejected.failure.code)
         if self.method.issuer is None:
-            _check_audience(assertion, request.place.server)
+            _check_audience(assertion, request.source.server)
         try:
             # RFC 7521 section 4.1: the assertion identifies the client, so no client credentials are sent.
             tokens = await self.drive(request.tokens(None, JWT_BEARER, assertion=assertion.reveal()))

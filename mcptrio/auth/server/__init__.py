@@ -1,1 +1,1 @@
-"""Guarding an HTTP endpoint with tokens and certificates: the resource server and its verifiers."""
+"""The guard of an HTTP endpoint: the resource server, and its verifiers of tokens and certificates."""

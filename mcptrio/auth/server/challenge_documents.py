@@ -30,11 +30,11 @@ NEVER_REQUESTED_SCOPES: Final = frozenset({"offline_access"})
 """Scopes that servers should not request (MCP 2026-07-28, basic/authorization, "Refresh Tokens")."""
 
 # Longest scope parameter in characters; beyond it, the challenge names only the needed scopes.
-_SCOPE_CHARACTERS: Final = 4096
+_MAX_SCOPE_CHARS: Final = 4096
 # Characters that error_description may not contain (RFC 6750 section 3).
 _NOT_IN_HEADERS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 # Longest error_description in characters.
-_DESCRIPTION: Final = 300
+_MAX_DESCRIPTION_CHARS: Final = 300
 
 
 @frozen(kw_only=True)
@@ -98,8 +98,8 @@ class ChallengeDocuments:
             scopes: All scopes. Some may come from tokens, with names that a header cannot carry, or too many for one.
             needed: The scopes without which the request fails; used alone if all are too long.
         """
-        text = self._written(scopes)
-        return self._written(needed) if len(text) > _SCOPE_CHARACTERS else text
+        text = self._scope_list(scopes)
+        return self._scope_list(needed) if len(text) > _MAX_SCOPE_CHARS else text
 
     def resource_of(self, request: RequestHead) -> str:
         """Return the resource of a request: the one with the same path, or the first."""
@@ -112,7 +112,7 @@ class ChallengeDocuments:
         use = self.options.dpop.use if self.resources else "off"
         return {"off": ["Bearer"], "accepted": ["Bearer", "DPoP"], "required": ["DPoP"]}[use]
 
-    def _written(self, scopes: Iterable[str]) -> str:
+    def _scope_list(self, scopes: Iterable[str]) -> str:
         names = (f"{self.options.scope_prefix}{each}" for each in {*scopes} - NEVER_REQUESTED_SCOPES)
         return " ".join(sorted(filter(_is_scope, names)))
 
@@ -122,7 +122,7 @@ class ChallengeDocuments:
         return ResourceMetadata(
             resource=resource,
             authorization_servers=tuple(self.issuers),
-            scopes_supported=tuple(self._written(supported).split()) or None,
+            scopes_supported=tuple(self._scope_list(supported).split()) or None,
             bearer_methods_supported=("header",),
             resource_name=options.name,
             resource_documentation=options.documentation,
@@ -138,7 +138,7 @@ def path_of(request: RequestHead) -> str:
 
 
 def _header_text(text: str) -> str:
-    return _NOT_IN_HEADERS.sub("?", text.replace('"', "'"))[:_DESCRIPTION]
+    return _NOT_IN_HEADERS.sub("?", text.replace('"', "'"))[:_MAX_DESCRIPTION_CHARS]
 
 
 def _is_scope(scope: str) -> bool:

@@ -37,9 +37,9 @@ class FailureLimit:
 @define(eq=False)
 class _Bucket:
     tokens: float
-    then: float
-    # Attempts in progress.
-    held: int = 0
+    refilled_at: float
+    # Failures that attempts in progress have reserved.
+    reserved: int = 0
     waiting: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
 
@@ -72,18 +72,18 @@ class Failures:
             RateLimited: The address has failed too often; ``retry_after`` has the seconds to wait.
         """
         if not self._rate or address is None:
-            return _nothing
+            return _do_nothing
         # IPv6 addresses count by their /64, the smallest block that providers assign to a customer.
         bucket = self._buckets.get(key := network_of(address))
         if bucket is None:
-            bucket = self._keep(key, _Bucket(self._limit.burst, self._clock()))
-        while (missing := 1 + bucket.held - self._refilled(bucket)) > 0:
-            if not bucket.held:
+            bucket = self._store(key, _Bucket(self._limit.burst, self._clock()))
+        while (missing := 1 + bucket.reserved - self._refilled(bucket)) > 0:
+            if not bucket.reserved:
                 # No attempt is left whose end would wake the other waiting tasks.
                 bucket.waiting.unpark_all()
                 raise RateLimited("too many failed authentications from this address", retry_after=missing / self._rate)
             await bucket.waiting.park()
-        bucket.held += 1
+        bucket.reserved += 1
         return partial(self._end, key, bucket)
 
     def count(self, address: str | None) -> None:
@@ -94,7 +94,7 @@ class Failures:
         # Removed and added again, so the order is by the latest failure.
         bucket = self._buckets.pop(key, None) or _Bucket(self._limit.burst, self._clock())
         bucket.tokens = max(0.0, self._refilled(bucket) - 1)
-        self._keep(key, bucket)
+        self._store(key, bucket)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -102,13 +102,13 @@ class Failures:
     # Private
 
     def _end(self, key: str, bucket: _Bucket) -> None:
-        bucket.held -= 1
+        bucket.reserved -= 1
         bucket.waiting.unpark()
-        if not bucket.held and self._refilled(bucket) >= self._limit.burst and self._buckets.get(key) is bucket:
+        if not bucket.reserved and self._refilled(bucket) >= self._limit.burst and self._buckets.get(key) is bucket:
             # Clients with valid credentials must not evict addresses that have failed.
             del self._buckets[key]
 
-    def _keep(self, key: str, bucket: _Bucket) -> _Bucket:
+    def _store(self, key: str, bucket: _Bucket) -> _Bucket:
         self._buckets[key] = bucket
         # Evicts the address whose failure is oldest. To profit, an attacker needs as many addresses as the table has
         # entries.
@@ -118,10 +118,10 @@ class Failures:
 
     def _refilled(self, bucket: _Bucket) -> float:
         now = self._clock()
-        bucket.tokens = min(self._limit.burst, bucket.tokens + (now - bucket.then) * self._rate)
-        bucket.then = now
+        bucket.tokens = min(self._limit.burst, bucket.tokens + (now - bucket.refilled_at) * self._rate)
+        bucket.refilled_at = now
         return bucket.tokens
 
 
-def _nothing() -> None:
-    """Do nothing: the end of an attempt that reserved no failure."""
+def _do_nothing() -> None:
+    """End an attempt that reserved no failure."""

@@ -34,7 +34,7 @@ __all__ = ["IntrospectedTokens", "IntrospectionBounds"]
 # Longest token in characters; a longer one is not sent to the issuer.
 _MAX_TOKEN_CHARS: Final = 16 * 1024
 # Values of token_type that mean an access token (RFC 7662 section 2.2 takes them from RFC 6749 section 5.1).
-_KINDS: Final = frozenset({"bearer", "dpop", "access_token"})
+_ACCESS_TOKEN_TYPES: Final = frozenset({"bearer", "dpop", "access_token"})
 # Seconds until the next request after the issuer was unreachable.
 _RETRY_SECONDS: Final = 5.0
 
@@ -48,9 +48,9 @@ class IntrospectionBounds:
     Args:
         remember: Seconds for which a valid token is cached; 0 sends a request each time.
         remember_bad: Seconds for which an invalid token is cached, so a client that repeats itself causes one request.
-        remembered: The number of cached tokens.
+        remembered: The number of tokens in the cache.
         asking: The number of concurrent introspection requests.
-        waiting: The number of callers that wait for their turn; further ones are rejected.
+        waiting: The number of callers that wait for a request to end; further ones are rejected.
         request_timeout: Seconds for one result, counted from the call.
     """
 
@@ -108,11 +108,11 @@ class IntrospectedTokens:
         self._bounds = bounds or IntrospectionBounds()
         self._clock = clock
         self._ticks = ticks
-        self._kept: VerificationCache[Principal | None] = VerificationCache(self._bounds.remembered, ticks, clock)
-        self._asking: dict[bytes, trio.Event] = {}
-        self._turns = trio.CapacityLimiter(self._bounds.asking)
+        self._cache: VerificationCache[Principal | None] = VerificationCache(self._bounds.remembered, ticks, clock)
+        self._in_flight: dict[bytes, trio.Event] = {}
+        self._limiter = trio.CapacityLimiter(self._bounds.asking)
         self._waiting = 0
-        self._not_before = float("-inf")
+        self._retry_at = float("-inf")
 
     def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token is a JWT of this issuer. See :class:`mcptrio.abc.TokenVerifier`.
@@ -131,54 +131,54 @@ class IntrospectedTokens:
             return None
         key = hash_of(token)
         while True:
-            if (known := self._kept.get(key)) is not None:
+            if (known := self._cache.get(key)) is not None:
                 return known[0]
             # Concurrent requests with one token share one introspection request.
-            running = self._asking.get(key)
+            running = self._in_flight.get(key)
             if running is None:
                 break
             await running.wait()
             if not self._bounds.remember or not self._bounds.remembered:
                 # Without a cache the other task's result is gone, so send a request.
                 break
-        return await self._ask_once(key, token)
+        return await self._introspect_once(key, token)
 
     # Private
 
-    async def _ask_once(self, key: bytes, token: str) -> Principal | None:
-        if self._ticks() < self._not_before:
-            raise self._unsure()
+    async def _introspect_once(self, key: bytes, token: str) -> Principal | None:
+        if self._ticks() < self._retry_at:
+            raise self._unavailable()
         # Bounds the memory and delay that a flood of different tokens can cause.
         if self._waiting >= self._bounds.asking + self._bounds.waiting:
             raise Overloaded("too many tokens are being verified")
         done = trio.Event()
-        self._asking.setdefault(key, done)
+        self._in_flight.setdefault(key, done)
         self._waiting += 1
         try:
-            principal = await self._ask(token)
+            principal = await self._introspect(token)
             self._remember(key, principal)
             return principal
         finally:
             self._waiting -= 1
-            if self._asking.get(key) is done:
-                del self._asking[key]
+            if self._in_flight.get(key) is done:
+                del self._in_flight[key]
             done.set()
 
     def _remember(self, key: bytes, principal: Principal | None) -> None:
         if principal is None:
-            self._kept.put(key, None, seconds=self._bounds.remember_bad)
+            self._cache.put(key, None, seconds=self._bounds.remember_bad)
             return
         expires = principal.claims.get("exp")
         ends = inf if expires is None else expires + self._rules.clock_skew
         # Both clocks: the monotonic one for the cache time, the wall clock for the expiry of the token.
         seconds = min(self._bounds.remember, ends - self._clock())
-        self._kept.put(key, principal, seconds=seconds, ends=ends)
+        self._cache.put(key, principal, seconds=seconds, ends=ends)
 
-    async def _ask(self, token: str) -> Principal | None:
+    async def _introspect(self, token: str) -> Principal | None:
         problem, delivered = f"no answer within {self._bounds.request_timeout:g} seconds", True
         with trio.move_on_after(self._bounds.request_timeout):
             try:
-                async with self._turns:
+                async with self._limiter:
                     claims = await drive(self._claims_of(token), self._fetch)
                 return self._principal(claims)
             except BadToken as error:
@@ -187,17 +187,17 @@ class IntrospectedTokens:
             except AuthorizationError as error:
                 # The issuer may have failed for this token only, so requests for other tokens continue.
                 _log.error("a token of %s cannot be verified: %s", shown(self.issuer), error)
-                raise self._unsure() from None
+                raise self._unavailable() from None
             except RequestFailed as error:
                 problem, delivered = str(error), error.delivered
         if not delivered or self._endpoint is None:
             # The issuer has not received the token, so it is unreachable for all tokens. Any other failure may depend
             # on this token (a firewall in front of the issuer that drops it), so requests for other tokens continue.
-            self._not_before = self._ticks() + _RETRY_SECONDS
+            self._retry_at = self._ticks() + _RETRY_SECONDS
         _log.error("tokens of %s cannot be verified: %s", shown(self.issuer), problem)
-        raise self._unsure()
+        raise self._unavailable()
 
-    def _unsure(self) -> Overloaded:
+    def _unavailable(self) -> Overloaded:
         return Overloaded("tokens cannot be verified now", retry_after=_RETRY_SECONDS)
 
     def _claims_of(self, token: str) -> Flow[Mapping[str, Any]]:
@@ -212,7 +212,7 @@ class IntrospectedTokens:
         response: FetchResponse = yield form_request(server, where, self._client, parameters, clock=self._clock)
         if response.status != 200:
             # 401 means wrong credentials of this server, which the sender of the token cannot fix.
-            raise AuthorizationError(f"expected an answer about a token, got HTTP {response.status} at {shown(where)}")
+            raise AuthorizationError(f"expected status 200, got HTTP {response.status} at {shown(where)}")
         return read_object(response.body, where)
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
@@ -224,7 +224,7 @@ class IntrospectedTokens:
         if claims.get("active") is not True:
             raise BadToken("the token is not active")
         kind = claims.get("token_type", "bearer")
-        if not isinstance(kind, str) or kind.lower() not in _KINDS:
+        if not isinstance(kind, str) or kind.lower() not in _ACCESS_TOKEN_TYPES:
             raise BadToken("token_type: expected an access token, got another kind")
         # RFC 7662 section 2.2: iss, exp, sub and username are optional.
         return principal_of(

@@ -27,7 +27,7 @@ __all__ = ["IssuerKeys", "KeyTimes"]
 
 _ACCEPT: Final = {"accept": "application/jwk-set+json, application/json"}
 # Seconds until the next attempt after the request that fetched the keys was cancelled.
-_GIVEN_UP: Final = 1.0
+_CANCELLED_RETRY_SECONDS: Final = 1.0
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -109,28 +109,28 @@ class IssuerKeys:
 
         An issuer may rotate a key under the same id, or publish keys without ids.
         """
-        if self._keys is keys and self._may_ask():
+        if self._keys is keys and self._may_fetch():
             async with self._fetching:
-                if self._keys is keys and self._may_ask():
+                if self._keys is keys and self._may_fetch():
                     await self._fetch_keys()
         return self._keys or keys
 
     # Private
 
     def _has(self, kid: str | None) -> bool:
-        """Return whether valid keys are available, among them the one with this id."""
+        """Return True if valid keys are available, among them the one with this id."""
         if self._keys is None or self._ticks() >= self._fetched_at + max(self._times.stale, self._times.fresh):
             return False
         return kid is None or self._keys.has(kid)
 
     def _is_due(self, kid: str | None) -> bool:
-        if not self._may_ask():
+        if not self._may_fetch():
             return False
         if self._keys is None or self._ticks() >= self._fetched_at + self._times.fresh:
             return True
         return kid is not None and not self._keys.has(kid)
 
-    def _may_ask(self) -> bool:
+    def _may_fetch(self) -> bool:
         # Tokens with invented key ids must not make the server fetch more often than the operator allows.
         return self._ticks() >= self._tried_at + self._times.refetch_after
 
@@ -148,7 +148,7 @@ class IssuerKeys:
                     # The caller was cancelled, which does not mean that the issuer failed: a waiting task tries at
                     # once. If no task waits, the next attempt is a second later, so repeated cancellations cause at
                     # most one request per second.
-                    self._tried_at = self._ticks() - self._times.refetch_after + _GIVEN_UP
+                    self._tried_at = self._ticks() - self._times.refetch_after + _CANCELLED_RETRY_SECONDS
                 raise
         self._tried_at = self._ticks()
         _log.error("the keys of %s cannot be fetched: %s", shown(self.issuer), problem)

@@ -32,10 +32,10 @@ _MAX_SUBJECT_CHARS: Final = 1024
 # Bounds the work for one token.
 _MAX_SCOPES: Final = 1000
 # Values in Keycloak's typ claim, Cognito's token_use and others for tokens that are not access tokens.
-_OF_OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout", "id_token", "refresh_token"})
+_OTHER_TOKEN_TYPES: Final = frozenset({"id", "refresh", "offline", "logout", "id_token", "refresh_token"})
 
 # Values in the typ header, Keycloak's typ claim and Cognito's token_use for access tokens.
-_OF_ACCESS: Final = frozenset({"at+jwt", "application/at+jwt", "bearer", "access"})
+_ACCESS_TOKEN_TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "bearer", "access"})
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -109,7 +109,7 @@ class JWTTokens:
         self._rules = rules or ClaimRules()
         self._clock = clock
         # A client that calls often costs one signature check per minute instead of one per request.
-        self._good: VerificationCache[Principal] = VerificationCache(
+        self._cache: VerificationCache[Principal] = VerificationCache(
             self._rules.remembered if self._rules.remember else 0, ticks, clock
         )
 
@@ -126,14 +126,14 @@ class JWTTokens:
         if len(token) > _MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
         key = hash_of(token)
-        if (known := self._good.get(key)) is not None:
+        if (known := self._cache.get(key)) is not None:
             return known[0]
         try:
             seen = peek(token)
             if seen.claims.get("iss") != self.issuer:
                 return None
             kid = seen.header.get("kid")
-            claims = await self._signed(token, kid if isinstance(kid, str) else None)
+            claims = await self._verified_claims(token, kid if isinstance(kid, str) else None)
             _check_nonce(claims, seen.header)
             principal = principal_of(
                 claims, issuer=self.issuer, audience=self._audience, rules=self._rules, now=self._clock()
@@ -146,10 +146,10 @@ class JWTTokens:
                 raise AuthorizationError(EXPIRED) from None
             return None
         ends = claims["exp"] + self._rules.clock_skew
-        self._good.put(key, principal, seconds=min(self._rules.remember, ends - self._clock()), ends=ends)
+        self._cache.put(key, principal, seconds=min(self._rules.remember, ends - self._clock()), ends=ends)
         return principal
 
-    async def _signed(self, token: str, kid: str | None) -> Mapping[str, Any]:
+    async def _verified_claims(self, token: str, kid: str | None) -> Mapping[str, Any]:
         """Return the claims of a token after verifying its signature.
 
         Raises:
@@ -189,7 +189,7 @@ def principal_of(
         BadToken: The claims have another issuer or audience, are not valid now, or are not those of an access token.
     """
     if claims.get("iss", issuer) != issuer:
-        raise BadToken("iss: expected another issuer")
+        raise BadToken(f"iss: expected {issuer}, got another issuer")
     check_claims(claims, audience=audience, now=now, skew=rules.clock_skew, expires=expires)
     _check_kind(claims)
     client = next((claims[name] for name in rules.client_claims if isinstance(claims.get(name), str)), None)
@@ -209,7 +209,7 @@ def _check_kind(claims: Mapping[str, Any]) -> None:
         BadToken: The token is an ID token, a refresh token, or another kind.
     """
     for name in ("typ", "token_use"):
-        if isinstance(kind := claims.get(name), str) and kind.lower() in _OF_OTHER_KINDS:
+        if isinstance(kind := claims.get(name), str) and kind.lower() in _OTHER_TOKEN_TYPES:
             raise BadToken(f"{name}: expected an access token, got another kind")
     # OpenID Connect Core section 3.1.3.6: only ID tokens have these two.
     if "at_hash" in claims or "c_hash" in claims:
@@ -225,7 +225,7 @@ def _check_nonce(claims: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     # OpenID Connect Core section 2: an ID token repeats the nonce of its login. Access tokens of older Keycloak
     # releases do too, but declare their kind in another claim.
     kinds = {str(header.get("typ")), str(claims.get("typ")), str(claims.get("token_use"))}
-    if "nonce" in claims and not {each.lower() for each in kinds} & _OF_ACCESS:
+    if "nonce" in claims and not {each.lower() for each in kinds} & _ACCESS_TOKEN_TYPES:
         raise BadToken("nonce: expected an access token, got an ID token")
 
 

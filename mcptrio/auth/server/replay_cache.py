@@ -25,7 +25,7 @@ __all__ = ["Nonces", "ReplayBounds", "ReplayCache"]
 # Separates nonces from other uses of a shared key.
 _LABEL: Final = b"mcptrio dpop nonce "
 # Bytes of a nonce's MAC: 128 bits cannot be guessed while the nonce is valid.
-_DIGEST: Final = 16
+_MAC_BYTES: Final = 16
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ class ReplayCache:
         self._clock = clock
         self._ticks = ticks
         self._seen: set[bytes] = set()
-        self._leaving: list[tuple[float, float, bytes, str]] = []
+        self._expiring: list[tuple[float, float, bytes, str]] = []
         self._by_key: dict[str, int] = {}
 
     def is_new(self, name: str, until: float) -> bool:
@@ -68,7 +68,7 @@ class ReplayCache:
             RateLimited: The cache has too many proofs of this key.
             Overloaded: The cache is full.
         """
-        self._forget()
+        self._drop_expired()
         key = name.partition(":")[0]
         digest = sha256(name.encode()).digest()
         if digest in self._seen:
@@ -77,12 +77,12 @@ class ReplayCache:
         # When full, new proofs are refused: an evicted one could be replayed. The limit per key comes first, so a
         # client that floods is refused before it affects the others.
         if held >= self._bounds.proofs_per_key:
-            raise RateLimited("too many proofs of one key", retry_after=self._room())
+            raise RateLimited("too many proofs of one key", retry_after=self._seconds_until_room())
         if len(self._seen) >= self._bounds.proofs:
-            raise Overloaded("too many proofs", retry_after=self._room())
+            raise Overloaded("too many proofs", retry_after=self._seconds_until_room())
         self._seen.add(digest)
         self._by_key[key] = held + 1
-        heappush(self._leaving, (self._ticks() + until - self._clock(), until, digest, key))
+        heappush(self._expiring, (self._ticks() + until - self._clock(), until, digest, key))
         return True
 
     def __len__(self) -> int:
@@ -90,16 +90,16 @@ class ReplayCache:
 
     # Private
 
-    def _room(self) -> float:
+    def _seconds_until_room(self) -> float:
         """Return the seconds until the next proof is removed, from 1 to 60."""
-        return min(60.0, max(1.0, self._leaving[0][0] - self._ticks(), self._leaving[0][1] - self._clock()))
+        return min(60.0, max(1.0, self._expiring[0][0] - self._ticks(), self._expiring[0][1] - self._clock()))
 
-    def _forget(self) -> None:
+    def _drop_expired(self) -> None:
         # Both clocks must have passed. If the wall clock is set forward, proofs would be removed that are valid again
         # when it is set back; if it is set back, proofs stay valid for longer.
         ticks, now = self._ticks(), self._clock()
-        while self._leaving and self._leaving[0][0] < ticks and self._leaving[0][1] < now:
-            _, _, digest, key = heappop(self._leaving)
+        while self._expiring and self._expiring[0][0] < ticks and self._expiring[0][1] < now:
+            _, _, digest, key = heappop(self._expiring)
             self._seen.discard(digest)
             held = self._by_key.pop(key) - 1
             if held:
@@ -123,13 +123,13 @@ class Nonces:
 
     def current(self) -> str:
         """Return the nonce for new proofs."""
-        return self._made(self._period())
+        return self._nonce_of(self._period())
 
     def accepts(self, nonce: str) -> bool:
         """Return whether the nonce is the current or the previous one."""
         period = self._period()
         # Compare both, so the time does not show which one matches.
-        fits = [hmac.compare_digest(nonce.encode(), self._made(each).encode()) for each in (period, period - 1)]
+        fits = [hmac.compare_digest(nonce.encode(), self._nonce_of(each).encode()) for each in (period, period - 1)]
         return any(fits)
 
     # Private
@@ -137,6 +137,6 @@ class Nonces:
     def _period(self) -> int:
         return int(self._clock() // self._rotate)
 
-    def _made(self, period: int) -> str:
-        code = hmac.digest(self._key, _LABEL + str(period).encode(), "sha256")[:_DIGEST]
+    def _nonce_of(self, period: int) -> str:
+        code = hmac.digest(self._key, _LABEL + str(period).encode(), "sha256")[:_MAC_BYTES]
         return base64.urlsafe_b64encode(code).rstrip(b"=").decode()

@@ -81,18 +81,18 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
         return "", ""
     # A proxy and this server might each use another of the values.
     if len(values) > 1:
-        raise _malformed("expected one field Authorization, got several")
+        raise _malformed("expected one header Authorization, got several")
     text = values[0].strip(" \t")
     found = _CREDENTIALS.fullmatch(text)
     scheme = found[1].lower() if found else text.partition(" ")[0].lower()
     if scheme in SCHEMES and found is not None and found[2] is None:
         raise _malformed(
-            f"expected a token after {SCHEMES[scheme]} in the field Authorization, got nothing", SCHEMES[scheme]
+            f"expected a token after {SCHEMES[scheme]} in the header Authorization, got nothing", SCHEMES[scheme]
         )
     if scheme in SCHEMES and found is None:
-        raise _malformed("expected a scheme, a space and a token in the field Authorization", SCHEMES[scheme])
+        raise _malformed("expected a scheme, a space and a token in the header Authorization", SCHEMES[scheme])
     if found is None and "\t" in text:
-        raise _malformed("expected a space after the scheme in the field Authorization")
+        raise _malformed("expected a space after the scheme in the header Authorization")
     return scheme, (found[2] or "") if found else ""
 
 
@@ -129,5 +129,5 @@ def _query(query: str) -> Sequence[tuple[str, str]]:
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=100)
     except ValueError:
-        # No client needs so many parameters, and the unread ones could contain a token: treat it as one.
+        # No client needs so many parameters, and the unread ones could contain a token: refuse the query as if it did.
         return [("access_token", "")]

@@ -17,7 +17,7 @@ from mcptrio.auth.server.replay_cache import ReplayBounds
 __all__ = ["DPoPRule", "DPoPUse", "ResourceServerOptions"]
 
 DPoPUse: TypeAlias = Literal["off", "accepted", "required"]
-"""Whether tokens may, or must, be bound to a key."""
+"""``off``: no token may be bound to a key; ``accepted``: tokens may be bound; ``required``: all must be bound."""
 
 
 @frozen(kw_only=True)

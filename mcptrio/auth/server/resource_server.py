@@ -44,9 +44,11 @@ __all__ = ["ResourceServer"]
 _NO_TOKEN: Final = "expected an access token in the header Authorization"
 _NO_LOGIN: Final = f"{_NO_TOKEN} (Bearer); there is no login here: ask the operator of the server for a token"
 # One message for all causes: the exact one is in the log only, so an attacker cannot tell a revoked token from a guess.
-_NOT_GOOD: Final = "invalid access token: unknown, expired, or issued for another server"
-_NOT_GOOD_IN_HEADER: Final = f"{_NOT_GOOD}; check the header Authorization, or ask the operator for a new token"
-_NOT_BOUND_HERE: Final = (
+_INVALID_TOKEN: Final = "invalid access token: unknown, expired, or issued for another server"
+_INVALID_TOKEN_IN_HEADER: Final = (
+    f"{_INVALID_TOKEN}; check the header Authorization, or ask the operator for a new token"
+)
+_POSSESSION_NOT_PROVED: Final = (
     "the access token is bound to a key or certificate, and the request does not prove its possession"
 )
 _NO_CERTIFICATE: Final = "expected a valid client certificate with exactly one name of the configured kind"
@@ -55,7 +57,7 @@ _TOKEN_CACHE_SIZE: Final = 10_000
 # Seconds for which a successful request exempts its token from the failure limit.
 _TOKEN_CACHE_SECONDS: Final = 600.0
 # Seconds for which a proof is remembered in the stores after it has expired by the clock of this replica.
-_CLOCK_DIFFERENCE: Final = 60.0
+_CLOCK_DIFFERENCE_SECONDS: Final = 60.0
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -123,7 +125,7 @@ class ResourceServer:
         self._clock = clock
         self._recheck = options.recheck
         self._failures = Failures(options.failures, ticks)
-        self._known: VerificationCache[None] = VerificationCache(_TOKEN_CACHE_SIZE, ticks)
+        self._recent_tokens: VerificationCache[None] = VerificationCache(_TOKEN_CACHE_SIZE, ticks)
         rule = options.dpop
         # A DPoP proof names the URL, so without a known URL proofs cannot be checked.
         self._dpop = rule.use if resources else "off"
@@ -169,7 +171,7 @@ class ResourceServer:
         """
         principal = await self._verified(token)
         if principal is None:
-            raise AuthorizationError(_NOT_GOOD)
+            raise AuthorizationError(_INVALID_TOKEN)
         # Only an HTTP request can carry the proof for a bound token.
         if principal.claims.get("cnf") is not None or self._dpop == "required":
             got = "a server that requires proofs" if principal.claims.get("cnf") is None else "a bound token"
@@ -192,11 +194,11 @@ class ResourceServer:
         """Verify the token again, or the validity period of the certificate. See :class:`mcptrio.abc.Guard`."""
         try:
             scheme, token = credentials_in(request)
-            again = await self._verified(token) if scheme in SCHEMES else self._by_certificate(request)
+            again = await self._verified(token) if scheme in SCHEMES else self._principal_of_certificate(request)
         except CredentialsRefused as refused:
             raise AuthorizationError(refused.reason) from None
         if again is None:
-            raise AuthorizationError(_NOT_GOOD_IN_HEADER)
+            raise AuthorizationError(_INVALID_TOKEN_IN_HEADER)
         # The open connection was authorized with the earlier scopes, so a token with fewer must not keep it open.
         if again.identity != principal.identity or not again.scopes >= principal.scopes:
             raise AuthorizationError(
@@ -204,11 +206,10 @@ class ResourceServer:
             )
         return again
 
-    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
-        """Return the error that asks for scopes. See :class:`mcptrio.abc.Guard`.
-
-        It names the missing scopes and those already granted.
-        """
+    def insufficient_scope(
+        self, request: RequestHead, principal: Principal, scopes: frozenset[str]
+    ) -> AuthorizationError:
+        """See :class:`mcptrio.abc.Guard`. The error names the missing scopes and those already granted."""
         needed = self._hierarchy.reduced(scopes | self._scopes)
         # MCP "Step-Up Authorization Flow": a client that requests only the missing scope would lose those it has.
         wanted = self._hierarchy.reduced(needed | principal.scopes)
@@ -227,48 +228,50 @@ class ResourceServer:
     async def _admitted(self, request: RequestHead) -> Principal:
         scheme, token = credentials_in(request)
         if scheme not in SCHEMES:
-            principal = self._by_certificate(request)
+            principal = self._principal_of_certificate(request)
         else:
-            principal = await self._by_token(request, scheme, token)
+            principal = await self._principal_of_token(request, scheme, token)
         if not self._scopes <= principal.scopes:
-            raise self.demand(request, principal, self._scopes)
+            raise self.insufficient_scope(request, principal, self._scopes)
         return principal
 
-    def _by_certificate(self, request: RequestHead) -> Principal:
-        rule, shown = self._certificates, request.certificate
-        principal = rule.principal(shown, self._clock()) if rule is not None and shown is not None else None
+    def _principal_of_certificate(self, request: RequestHead) -> Principal:
+        rule, certificate = self._certificates, request.certificate
+        principal = None
+        if rule is not None and certificate is not None:
+            principal = rule.principal(certificate, self._clock())
         if principal is not None:
             return self._expanded(principal)
         # 401 would require a challenge (RFC 9110 section 15.5.2), and no scheme exists for certificates.
         if not self._verifiers:
-            raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=shown is not None)
+            raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=certificate is not None)
         raise CredentialsRefused(_NO_TOKEN if self._challenge_documents.issuers else _NO_LOGIN)
 
-    async def _by_token(self, request: RequestHead, scheme: str, token: str) -> Principal:
+    async def _principal_of_token(self, request: RequestHead, scheme: str, token: str) -> Principal:
         if scheme == "dpop" and self._dpop == "off":
             raise CredentialsRefused("expected the scheme Bearer, got DPoP", counts=True)
         if scheme == "bearer" and self._dpop == "required":
             raise invalid_token("expected the scheme DPoP, got Bearer")
         key = hash_of(token)
         # A token that was valid recently is not delayed by failures of other clients behind the same address.
-        is_known = self._known.get(key) is not None
-        end = await self._failures.begin(None if is_known else request.address)
+        is_known = self._recent_tokens.get(key) is not None
+        end_attempt = await self._failures.begin(None if is_known else request.address)
         try:
             principal = await self._verified(token)
             if principal is None:
-                raise invalid_token(_NOT_GOOD_IN_HEADER, SCHEMES[scheme])
+                raise invalid_token(_INVALID_TOKEN_IN_HEADER, SCHEMES[scheme])
             await self._check_binding(request, scheme, token, principal)
         except AuthorizationError as error:
-            self._known.forget(key)
+            self._recent_tokens.forget(key)
             raise invalid_token(str(error), SCHEMES[scheme]) from None
         except CredentialsRefused as refused:
             if refused.counts:
                 # A valid token without its proof may be stolen; it loses its exemption from the failure limit.
-                self._known.forget(key)
+                self._recent_tokens.forget(key)
             raise
         finally:
-            end()
-        self._known.put(key, None, seconds=_TOKEN_CACHE_SECONDS)
+            end_attempt()
+        self._recent_tokens.put(key, None, seconds=_TOKEN_CACHE_SECONDS)
         return principal
 
     async def _verified(self, token: str) -> Principal | None:
@@ -308,15 +311,15 @@ class ResourceServer:
         # RFC 8705 section 3 and RFC 9449 section 7.1: a stolen token is useless without the certificate or key.
         bound = binding_of(principal)
         if "x5t#S256" in bound:
-            shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
-            if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
-                raise invalid_token(_NOT_BOUND_HERE, SCHEMES[scheme])
+            thumbprint = certificate_thumbprint(request.certificate) if request.certificate is not None else None
+            if thumbprint is None or not compare_digest(bound["x5t#S256"].encode(), thumbprint.encode()):
+                raise invalid_token(_POSSESSION_NOT_PROVED, SCHEMES[scheme])
         # RFC 9449 section 7.1: with the DPoP scheme, the token has to be bound to the key of the proof.
         if "jkt" not in bound and scheme == "dpop":
             raise invalid_token("the access token is bound to no key", "DPoP")
         if "jkt" in bound:
             if scheme != "dpop":
-                raise invalid_token(_NOT_BOUND_HERE, SCHEMES[scheme])
+                raise invalid_token(_POSSESSION_NOT_PROVED, SCHEMES[scheme])
             await self._check_proof(request, token, bound["jkt"])
 
     async def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
@@ -326,22 +329,24 @@ class ResourceServer:
             proof = self._dpop_verifier.verify(proofs, method=request.method, url=url, token=token, bound_to=key)
             await self._check_other_replicas(proof)
         except BadDPoPProof as error:
-            # A client without a current nonce asks for one this way; that is not a failed authentication.
-            is_asking = error.error == "use_dpop_nonce"
-            raise CredentialsRefused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
+            # A client without a current nonce requests one this way; that is not a failed authentication.
+            is_nonce_request = error.error == "use_dpop_nonce"
+            raise CredentialsRefused(
+                str(error), error=error.error, counts=not is_nonce_request, scheme="DPoP"
+            ) from None
 
     async def _check_other_replicas(self, proof: DPoPProof) -> None:
         """Check that no other replica has accepted this proof, and record it in the shared store.
 
         Raises:
             BadDPoPProof: Another replica has accepted the proof.
-            Overloaded: That cannot be found out now.
+            Overloaded: The store has failed.
         """
         if self._replays is None:
             return
         until = proof.issued_at + self._dpop_verifier.window
         try:
-            is_new = await self._replays.use(f"dpop:{proof.name}", until - self._clock() + _CLOCK_DIFFERENCE)
+            is_new = await self._replays.use(f"dpop:{proof.name}", until - self._clock() + _CLOCK_DIFFERENCE_SECONDS)
         except StoreFailed as error:
             _log.error("%s", error)
             raise Overloaded("the proof of possession cannot be checked now") from error
@@ -355,7 +360,7 @@ class ResourceServer:
         # there.
         resource = self._challenge_documents.resource_of(request)
         path = path_of(request) or "/"
-        if request.is_beside:
+        if request.is_outside_endpoint:
             return origin(resource) + path
         try:
             named = peek(proofs[0]).claims.get("htu")

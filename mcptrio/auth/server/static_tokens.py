@@ -197,12 +197,10 @@ class StaticTokens:
         found = self._tokens.get(wanted)
         if found is None or not compare_digest(found.hash, wanted):
             name = self._revoked.get(wanted)
-            _refused(
-                "it is not in the file: it was never there, or was revoked" if name is None else f"{name}: revoked"
-            )
+            _log_refusal("not in the file: never issued, or revoked earlier" if name is None else f"{name}: revoked")
             return None
         if found.expires is not None and found.expires <= self._clock():
-            _refused(f"{found.name}: expired")
+            _log_refusal(f"{found.name}: expired")
             raise AuthorizationError(EXPIRED)
         claims: dict[str, Any] = {"token_name": found.name}
         if found.expires is not None:
@@ -241,7 +239,7 @@ class StaticTokens:
         self._seen = seen
 
 
-def _refused(why: str) -> None:
+def _log_refusal(why: str) -> None:
     """Log why a token was rejected. The sender receives the same error for all reasons."""
     _log.info("a token of the file was refused: %s", why)
 

@@ -55,7 +55,8 @@ def split_word(word: str) -> Word:
     key, equals, value = word.partition("=")
     # `:=3` has an equals sign but no key: its colon belongs to the sign.
     if not equals or not key.rstrip(":"):
-        raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
+        given = quote_name(word)
+        raise ConfigError(f"argument {given}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
     return Word(key.removesuffix(":"), value, key.endswith(":"))
 
 

@@ -17,7 +17,7 @@ import trio
 from attrs import evolve, frozen
 
 from mcptrio.abc import TokenStore
-from mcptrio.auth.challenges import PASS_A_TOKEN, parse_challenges
+from mcptrio.auth.challenges import TOKEN_ADVICE, parse_challenges
 from mcptrio.auth.client.credentials import Credentials
 from mcptrio.auth.client.oauth import OAuth
 from mcptrio.auth.client.redirects import Redirect, Redirects
@@ -126,7 +126,7 @@ class _NoCredentials:
             if not any("resource_metadata" in challenge.parameters for challenge in supported):
                 # The server issues its own tokens, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
-                    f"the server requires a token (HTTP 401) and names no authorization server: {PASS_A_TOKEN}; "
+                    f"the server requires a token (HTTP 401) and names no authorization server: {TOKEN_ADVICE}; "
                     f"or try {_advice(self._url)}"
                 )
             raise AuthorizationError(f"the server requires a login (HTTP 401): {_advice(self._url)}")

@@ -47,8 +47,8 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the tool reported an error; 2 invalid usage or configuration; 3 the server"
-    " refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
+    "Exit codes: 0 done; 1 the tool reported an error, or a check failed; 2 invalid usage or configuration; 3 the"
+    " server refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
 )
 """For the help of each command."""
 

@@ -42,7 +42,7 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
             return f"no endpoint at / and {_ENDPOINTS[parts.scheme]}"
         return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
     if os.strerror(ECONNREFUSED) in text:
-        return "is the server running? `mcptrio run FILE.py --http` starts one"
+        return "is the server running? `mcptrio serve --http --plugin FILE.py` starts one"
     # OpenSSL's word for a first record that is not TLS.
     if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
         return f"the server speaks plain HTTP: use http://{parts.netloc}{parts.path}"

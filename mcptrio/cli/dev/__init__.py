@@ -89,7 +89,8 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
 
 def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
-    yield RELOADED, "1"
+    # `dev --http` has set it for this process, which it has started.
+    yield RELOADED, os.environ.get(RELOADED, "stdio")
     # Python compares a .pyc with the size of its source and its time in seconds, so it would miss a second change
     # within the same second.
     yield "PYTHONDONTWRITEBYTECODE", "1"
@@ -99,16 +100,26 @@ def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
 
 
 class _DevCommand(ServeCommand):
-    sections = MappingProxyType({**ServeCommand.sections, "General": ("log_level", "log_format", "record")})
+    sections = MappingProxyType(
+        {
+            **ServeCommand.sections,
+            "Plugins": ("plugins", "no_plugins", "config", "profile"),
+            "General": ("log_level", "log_format", "record"),
+        }
+    )
 
 
 command = _DevCommand(
     "dev",
-    # Two versions run at the same time for a moment, and only one of them could have the port of the metrics.
-    params=[each for each in serve.params if each.name not in ("console", "metrics")],
+    # Two versions run at the same time for a moment, and only one of them could have the port of the metrics. The
+    # worker is always strict, and only --stdio and --http can be reloaded.
+    params=[
+        each
+        for each in serve.params
+        if each.name not in ("console", "metrics", "strict") and each.opts != ["--transport"]
+    ],
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
     "\b\nmcptrio dev --http --plugin hello.py\n\n"
-    "Takes the options of serve, except --metrics and --console. A failing plugin is an error, as with --strict; the"
-    " previous version keeps running.",
+    "If a plugin fails after a change, the previous version keeps running.",
 )

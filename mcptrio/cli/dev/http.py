@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from mcptrio.cli.serve import RELOADED
 from mcptrio.cli.server.http import over_http as serve_over_http
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.connecting.targets import Command
@@ -16,6 +17,8 @@ from mcptrio.ground.version import __version__
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.control_socket import ControlSocket
+from mcptrio.serve.request_log import RequestLog
 from mcptrio.server import Server
 
 __all__ = ["over_http"]
@@ -36,13 +39,20 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
         raise read.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
     make = partial(_make, read, command)
     # SIGHUP changes no plugins here. The mounted server has them, and watches the configuration itself.
-    settings = ServeSettings(make=make, chosen=None, read=read, options=options, addresses=options["listen"])
+    settings = ServeSettings(
+        make=make,
+        chosen=None,
+        read=read,
+        options=options,
+        addresses=options["listen"],
+        control=ControlSocket("http"),
+    )
     serve_over_http(settings, None)
 
 
 def _make(read: ServeConfig, command: Sequence[str]) -> Server:
     # The plugins run in the mounted process, and may read any variable of the author's environment.
-    target = Command(args=command, inherit_env=True, stderr="forward")
+    target = Command(args=command, env={RELOADED: "http"}, inherit_env=True, stderr="forward")
     server = Server(
         read.server.name,
         version=__version__,
@@ -51,6 +61,8 @@ def _make(read: ServeConfig, command: Sequence[str]) -> Server:
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
         settings=read.server,
     )
+    # The worker logs no requests, because the requests of the mount are not those of clients.
+    server.add_observer(RequestLog())
     # Entries come and go with each reload, and clients must have seen the lists declared.
     server.announce_lists()
     return server

@@ -6,9 +6,13 @@ person. Values that may be secret are not shown: variables, headers, arguments o
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,9 @@ _ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each response."""
 # A faulty or hostile server can list tools without end.
 _MAX_TOOLS = 10_000
+_MAX_WARNINGS = 20
+"""Warnings of a server that are shown; the last ones."""
+_LOGGED = re.compile(r"\S+ \S+ (?:WARNING|ERROR|CRITICAL) +\S+: (.*)")
 
 
 @frozen(kw_only=True)
@@ -49,6 +56,7 @@ class InstalledEntry:
         is_off: Whether the host application ignores it.
         problems: Problems of the entry.
         answer: The server's description, or ``!`` and the reason why it does not answer; empty if it was not asked.
+        warnings: The warnings and errors that the server logs when it starts.
     """
 
     name: str
@@ -56,6 +64,7 @@ class InstalledEntry:
     is_off: bool = False
     problems: tuple[str, ...] = ()
     answer: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_wrong(self) -> bool:
@@ -110,7 +119,7 @@ def file_statuses(
             else:
                 entries = list(_entries(host, servers, name)) if isinstance(servers, Mapping) else []
                 if scope in checked:
-                    entries = [evolve(each, answer=_answer(each, host, machine)) for each in entries]
+                    entries = [_asked(each, host, machine) for each in entries]
                 status = evolve(status, is_there=original.data is not None, entries=tuple(entries))
             found.append(status)
     return found
@@ -138,6 +147,8 @@ def lines(found: Sequence[FileStatus], look: TerminalStyle) -> Iterator[str]:
             if entry.answer:
                 label = "! " if entry.answer.startswith("! ") else ""
                 yield look.wrap(printable(entry.answer.removeprefix(label)), "red", indent="    ", label=label)
+            for text in entry.warnings:
+                yield look.wrap(printable(text), "yellow", indent="    ", label="warning: ")
 
 
 def values_of(status: FileStatus) -> dict[str, Any]:
@@ -156,6 +167,7 @@ def values_of(status: FileStatus) -> dict[str, Any]:
                 "enabled": not entry.is_off,
                 "problems": list(entry.problems),
                 "answer": entry.answer or None,
+                "warnings": list(entry.warnings),
             }
             for entry in status.entries
         ],
@@ -208,21 +220,37 @@ def _shown(entry: InstalledEntry) -> str:
     return "?"
 
 
-def _answer(entry: InstalledEntry, host: HostKind, machine: Machine) -> str:
+def _asked(entry: InstalledEntry, host: HostKind, machine: Machine) -> InstalledEntry:
+    """Return the entry with its server's answer and warnings."""
     target = entry.target
     # A command that is not mcptrio's is not started: a file may contain any program.
     if target is None or entry.problems or (isinstance(target, Command) and not is_ours(target)):
-        return ""
+        return entry
+    warnings: deque[str] = deque(maxlen=_MAX_WARNINGS)
+    if isinstance(target, Command):
+        target = evolve(target, stderr=lambda line: warnings.extend(_warnings_in(line)))
     try:
         # Hosts with JSON files replace variables such as ${env:TOKEN} before they start a server; so does the check.
         if host.format == "json":
             target = _expanded(target, entry.name, host, machine)
-        return trio.run(_ask, target)
+        answer = trio.run(_ask, target)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         failure = only(error)
         if not isinstance(failure, (MCPTrioError, OSError)):
             raise
-        return f"! {line_of(failure)}"
+        return evolve(entry, answer=f"! {line_of(failure)}")
+    return evolve(entry, answer=answer, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _warnings_in(line: str) -> Iterator[str]:
+    """Yield the message of a line of mcptrio's log, as text or JSON, if it is a warning or worse."""
+    if (found := _LOGGED.match(line)) is not None:
+        yield found[1]
+    elif line.startswith("{"):
+        with suppress(ValueError):
+            record = json.loads(line)
+            if record.get("level") in ("warning", "error", "critical"):
+                yield str(record.get("message"))
 
 
 def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:

@@ -84,7 +84,7 @@ def find_host(text: str) -> HostKind:
         shape = _SHAPES.get(key, _PLAIN)
         return HostKind(id=text, title=text, key=key, user=lambda _: place, shape=shape, then="")
     near = get_close_matches(text, HOSTS, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean `{near[0]}`?" if near else ""
     raise ConfigError(f"HOST: expected one of {', '.join(HOSTS)}, or FILE.json, got {text!r}{hint}")
 
 

@@ -53,10 +53,10 @@ _FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.
 @_SETTINGS
 @click.option("--name", metavar="NAMESPACE/NAME", help="The name in the registry; by default, mcp-name: in the README.")
 @click.option("--title", help="The name that users see.")
-@click.option("--description", help="By default that of the distribution.")
-@click.option("--version", help="By default that of the distribution.")
+@click.option("--description", help="The description; by default that of the distribution.")
+@click.option("--version", help="The version; by default that of the distribution.")
 @click.option("--package", metavar="DISTRIBUTION", help="The distribution with the server; others are included.")
-@click.option("--repository", metavar="URL", help="The source repository.")
+@click.option("--repository", metavar="URL", help="The URL of the source repository.")
 @click.option("--url", help="A URL where the server is also available.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: standard output]")
 @_FORCE
@@ -80,12 +80,12 @@ def _server_json(
 @_PLUGINS
 @_SETTINGS
 @click.option("--name", required=True, help="The name of the extension: lower-case letters, digits, '.', '_' and '-'.")
-@click.option("--version", default="0.1.0", show_default=True)
+@click.option("--version", default="0.1.0", show_default=True, help="The version of the bundle.")
 @click.option("--display-name", help="The name that users see.")
-@click.option("--description", help="By default that of the first distribution.")
+@click.option("--description", help="The description; by default that of the first distribution.")
 @click.option("--author", required=True, help="The author.")
 @click.option("--license", help="The license's SPDX identifier.")
-@click.option("--homepage", metavar="URL", help="The documentation.")
+@click.option("--homepage", metavar="URL", help="The URL of the documentation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: NAME.mcpb]")
 @_FORCE
 @json_option

@@ -67,7 +67,7 @@ class _Examined:
 @click.option(
     "--timeout",
     type=SECONDS,
-    default=20.0,
+    default=20,
     show_default=True,
     metavar="SECONDS",
     help="Seconds for the check of each plugin.",

@@ -22,7 +22,7 @@ __all__ = ["command"]
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
 _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
 """Columns that are left out of a table that is too wide for the terminal, in this order."""
-_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
+_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "quarantined": "red"}
 
 _NONE = """no plugins: none is installed, or server.enable selects none
   install one:  mcptrio plugins install NAME, or the folder of its package
@@ -34,7 +34,7 @@ _NONE = """no plugins: none is installed, or server.enable selects none
 @plugin_options
 @json_option
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
-    """List the plugins: version, distribution, what each contributes, state and failure."""
+    """List the plugins with version, distribution, state, entries and failure."""
     read = chosen.read()
     server = make_examined_server(read, chosen.wanted(read))
     listed = [
@@ -75,12 +75,11 @@ def _table(listed: list[dict[str, Any]], look: TerminalStyle) -> str:
         offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())
         seconds = each["import_seconds"]
         tools = len(each["offers"].get("tools", ()))
-        state = "failed" if each["state"] == "quarantined" else each["state"]
         cells = (
             each["name"],
             each["version"] or "-",
             each["distribution"] or "-",
-            f"{state}, isolated" if each["isolated"] else state,
+            f"{each['state']}, isolated" if each["isolated"] else each["state"],
             str(tools) if tools else "-",
             str(each["tokens"]) if tools else "-",
             f"{seconds * 1000:.0f} ms" if seconds is not None else "-",

@@ -95,7 +95,7 @@ def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     for what, detail in (
         ("version", details["version"]),
         ("distribution", details["distribution"]),
-        ("state", "failed, and left out" if details["state"] == "quarantined" else details["state"]),
+        ("state", details["state"]),
         ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
         ("hooks", ", ".join(details["hooks"])),
     ):

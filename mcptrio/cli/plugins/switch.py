@@ -71,7 +71,7 @@ def disable(name: str, path: Path) -> None:
             edits.append(("take", key))
         elif name.endswith(".py"):
             near = get_close_matches(name, given, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean `{near[0]}`?" if near else ""
             raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
     elif name not in disabled:
         edits.append(("put", "disable"))
@@ -98,7 +98,7 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
     if name.endswith(".py"):
         if ("put", "disable") in edits:
             raise ConfigError(f"{name}: a file is served only if it is named, so there is nothing to disable")
-        file = read.beside(name) if read.source is not None else path.parent / name
+        file = read.resolve_path(name) if read.source is not None else path.parent / name
         if not file.is_file():
             raise ConfigError(f"no such file: {file}")
     else:

@@ -50,19 +50,26 @@ class _Speed(click.ParamType[float]):
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("target", required=False)
-@click.option("--as", "role", type=OneOf(["server", "client"]), metavar="ROLE", required=True, help="server or client.")
+@click.option(
+    "--as",
+    "role",
+    type=OneOf(["server", "client"]),
+    metavar="ROLE",
+    required=True,
+    help="Replay this side: server or client.",
+)
 @click.option(
     "--speed",
     type=_Speed(),
     metavar="NUMBER",
     help="Divide recorded pauses by this; 0 or max leaves them out.  [default: 1 for a server, max for a client]",
 )
-@click.option("--session", metavar="NAME", help="Only this session of the recording; `mcptrio show` lists them.")
+@click.option("--session", metavar="NAME", help="Replay only this session of the recording; `mcptrio show` lists them.")
 @click.option(
     "--ignore",
     multiple=True,
     metavar="PATH",
-    help="Do not compare this part of a result: structuredContent.at, content.*.text; repeat for more.",
+    help="Do not compare this part of results, such as structuredContent.at or content.*.text; repeat for more.",
 )
 @click.pass_context
 def command(

@@ -30,7 +30,7 @@ def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
     Args:
         key: The key that the workers of this service share, if they have one and no key is configured.
     """
-    if not read.asks_for_auth(os.environ):
+    if not read.has_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import guard_of
 
@@ -41,7 +41,7 @@ def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
 
 def settings_of(read: ServeConfig) -> AuthSettings | None:
     """Return the settings of ``[auth]``; ``None`` without it."""
-    if not read.asks_for_auth(os.environ):
+    if not read.has_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import read_settings
 
@@ -51,7 +51,7 @@ def settings_of(read: ServeConfig) -> AuthSettings | None:
 def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
     """Return a function that identifies the user of stdio; ``None`` without ``[auth]`` and a token."""
     # Even without [auth], the token is removed from the environment, so that no plugin can read it.
-    if not read.asks_for_auth(os.environ) and _TOKEN not in os.environ:
+    if not read.has_auth(os.environ) and _TOKEN not in os.environ:
         return None
     from mcptrio.serve.auth_config import principal_of_environment
 
@@ -59,5 +59,5 @@ def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] 
 
 
 def refuse_streams(read: ServeConfig) -> None:
-    if read.asks_for_auth(os.environ):
+    if read.has_auth(os.environ):
         raise click.UsageError("[auth] protects --http and --stdio; connections over --listen have no token")

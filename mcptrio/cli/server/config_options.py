@@ -15,6 +15,7 @@ import click
 
 from mcptrio.cli.param_types import PORT, OneOf
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.serve.config import LOG_FORMATS, LOG_LEVELS, ServeConfig
 
 __all__ = [
@@ -106,7 +107,7 @@ def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
         here = Path(CONFIG)
         path = here if here.is_file() else None
         if path is None and profile is not None:
-            raise ConfigError(f"--profile: expected {here} with a profile {profile!r}, got no such file")
+            raise ConfigError(f"--profile: expected {here} with a profile {quote_name(profile)}, got no such file")
         # The import of the TOML reader would delay the start of every server without a configuration.
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return ServeConfig()

@@ -53,7 +53,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         certificates=certificates,
         # With several workers, the parent replaces them at SIGHUP.
         renew=settings.renewal(server) if worker is None else None,
-        beside=settings.beside,
+        background=settings.background,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None, http.auth)
     serve = settings.with_companions(

@@ -31,6 +31,7 @@ from mcptrio.plugins.discovery import installed_entry_points
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.portability import explained_parameters, portability_warnings
+from mcptrio.plugins.references import reference_warnings
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
@@ -112,6 +113,8 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
     explained = explained_parameters(tools)
     warnings += [oddity for tool in tools for oddity in portability_warnings(tool, explained)]
+    if plugin.state != "quarantined":
+        warnings += reference_warnings(server.catalog, plugin)
     warnings += _missing_programs(plugin)
     offers = {kind: list(names) for kind, names in plugin.offers.items()}
     tokens = tokens_by_tool(server.catalog, plugin.name)

@@ -177,7 +177,7 @@ def tables_of(read: ServeConfig) -> PluginTables:
     from mcptrio.plugins.settings import PluginTables
 
     if not read.mount:
-        return PluginTables(tables=read.plugins, folder=read.beside("."), error=read.error)
+        return PluginTables(tables=read.plugins, folder=read.resolve_path("."), error=read.error)
     # The plugin reads its servers from its own table, but errors must name the table that the operator wrote.
     servers = ("plugins", MOUNT, "servers")
 
@@ -185,7 +185,7 @@ def tables_of(read: ServeConfig) -> PluginTables:
         return read.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
 
     own = {**read.plugins.get(MOUNT, {}), "servers": read.mount}
-    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.beside("."), error=error)
+    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.resolve_path("."), error=error)
 
 
 @frozen(kw_only=True)
@@ -248,7 +248,7 @@ def make_server(
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
             near = get_close_matches(name, manager.plugins, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean `{near[0]}`?" if near else ""
             _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
     lock = _lock(read, wanted)
     server = Server(
@@ -374,7 +374,7 @@ def make_examined_server(
 
 
 def _lock(read: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
-    path = read.beside(LOCK)
+    path = read.resolve_path(LOCK)
     # Without "locked", a lock file next to the configuration only causes warnings.
     if wanted.locked is None or not (wanted.locked or path.is_file()):
         return None

@@ -60,7 +60,7 @@ class ServeSettings:
     control: ControlSocket | None = None
 
     @property
-    def beside(self) -> Callable[..., Awaitable[None]] | None:
+    def background(self) -> Callable[..., Awaitable[None]] | None:
         """What runs beside the server, as for :func:`mcptrio.serve.process.run`."""
         return self.metrics.run if self.metrics is not None else None
 

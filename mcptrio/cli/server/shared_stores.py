@@ -6,7 +6,7 @@ from mcptrio.cli.server.plugin_server import keys_of
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.stores_table import StoresTable
 from mcptrio.stores.opening import check_scheme
-from mcptrio.stores.urls import is_of_this_machine
+from mcptrio.stores.urls import is_local_store
 
 __all__ = ["check_replicas"]
 
@@ -20,7 +20,7 @@ def check_replicas(read: ServeConfig, table: StoresTable) -> None:
     # First, so that a misspelled scheme is not taken for that of an engine, which needs the settings below.
     for url in table.urls.values():
         check_scheme(url)
-    if all(is_of_this_machine(url) for url in table.urls.values()):
+    if all(is_local_store(url) for url in table.urls.values()):
         return
     if not keys_of(read):
         problem = (

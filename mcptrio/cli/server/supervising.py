@@ -12,7 +12,7 @@ import sys
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.serve.process import Hangups, run
-from mcptrio.serve.workers import Pool, WorkerPlan
+from mcptrio.serve.workers import WorkerPlan, WorkerPool
 from mcptrio.transports.sockets import listen
 
 __all__ = ["supervise", "worker_count"]
@@ -43,7 +43,7 @@ def supervise(settings: ServeSettings, count: int) -> None:
     host = options["host"] or http.host
     port = options["port"] if options["port"] is not None else http.port
     addresses = settings.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
-    pool = Pool(
+    pool = WorkerPool(
         WorkerPlan(
             command=mcptrio_command(*sys.argv[1:]),
             count=count,
@@ -57,4 +57,4 @@ def supervise(settings: ServeSettings, count: int) -> None:
         )
     )
     hangups = Hangups()
-    run(lambda stop: pool.run(stop, hangups, task_status=settings.ready(None)), hangups=hangups, at_once=pool.kill)
+    run(lambda stop: pool.run(stop, hangups, task_status=settings.ready(None)), hangups=hangups, before_exit=pool.kill)

@@ -32,7 +32,7 @@ from mcptrio.cli.terminal.input_lines import InputLines, open_input
 from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
-from mcptrio.ground.quoting import quote
+from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.schema.validation_messages import suggest
 
@@ -195,7 +195,7 @@ class ClientShell:
             return ExitCode.DONE
         found = _COMMANDS.get(name)
         if not isinstance(found, ClientCommand):
-            raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")
+            raise _no_command(name)
         params = found.parse_own(words)
         as_json = params.pop("as_json") or self._cmd.as_json
         # Standard input contains the lines of the shell, so `call --args -` must not read it.
@@ -220,7 +220,9 @@ class ClientShell:
             if isinstance(found := _COMMANDS.get(name), ClientCommand):
                 found.parse_own(["--help"])
             elif name not in _SHELL_COMMANDS:
-                raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")
+                raise ConfigError(
+                    f"there is no command {quote_name(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}"
+                )
             else:
                 console.print(f"{name}: {_SHELL_COMMANDS[name]}")
         if not words:
@@ -298,3 +300,7 @@ class ClientShell:
             seen += 1
             if seen == count:
                 return
+
+
+def _no_command(name: str) -> ConfigError:
+    return ConfigError(f"there is no command {quote_name(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")

@@ -13,7 +13,7 @@ from textwrap import TextWrapper
 
 from attrs import frozen
 
-from mcptrio.ground.quoting import printable, quote
+from mcptrio.ground.quoting import printable, quote_name
 from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = [
@@ -65,7 +65,7 @@ def read_command(line: str) -> str | None:
 
 def refuse_command(command: str, known: Mapping[str, str]) -> str:
     """Return the error about an unknown command."""
-    return f"There is no command {quote(f':{command}')}; there are {list_commands(known)}."
+    return f"There is no command {quote_name(f':{command}')}; there are {list_commands(known)}."
 
 
 def list_commands(known: Mapping[str, str]) -> str:

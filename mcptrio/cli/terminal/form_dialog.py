@@ -1,7 +1,8 @@
 """A form as a dialog of lines: one field after the other, then all answers for review.
 
 :mod:`mcptrio.cli.terminal.prompting` runs it. It has no I/O: it takes a line and returns the text to show. Answers
-are sent only after the user has reviewed and accepted them.
+are sent only after the user has reviewed and accepted them. If the form has a single field, the line that answers it
+also sends it, because the user sees the whole answer while typing.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model" (who asks, decline and cancel, review and modify).
 """
@@ -55,11 +56,11 @@ class FormDialog:
         self._at = 0
         """The current field; after the last one comes the review."""
         self._is_editing = False
-        """Whether an answer is being changed from the review, which comes next again."""
+        """True while the user changes an answer from the review, to which the dialog then returns."""
 
     def begin(self) -> Reply:
         count = len(self._form.fields)
-        heading = f"{count} question{'' if count == 1 else 's'}; " if count else ""
+        heading = "Enter sends the answer; " if count == 1 else f"{count} questions; " if count else ""
         lines = [f"{printable(self._form.server)} asks:", *wrap_quoted(self._form.message, self._width)]
         lines += wrap(f"{heading}commands: {list_commands(COMMANDS)}", self._width)
         return self._ask(*lines, "")
@@ -133,7 +134,11 @@ class FormDialog:
             except ValueError as error:
                 reason = str(error)
                 return self._ask_again(f"{reason[:1].upper()}{reason[1:]}.")
+            if len(self._form.fields) == 1:
+                self._answers[field.name] = value
+                return self._send()
             return self._keep(value)
+        # An empty line is reviewed even if it answers the only question: Enter may have been pressed once too often.
         value = self._on_empty(field)
         if value is ABSENT and field.required:
             return self._ask_again(f"This one is required: {field.expected}.")
@@ -158,7 +163,7 @@ class FormDialog:
 
     def _review(self, word: str) -> Reply:
         if word in _SEND:
-            return Reply(text="Sent.\n", result=self._form.accept(self._answers))
+            return self._send()
         # The review expects no free text, so commands also work without the colon.
         if word in COMMANDS:
             return self._run_command(word)
@@ -166,6 +171,9 @@ class FormDialog:
             self._at, self._is_editing = int(number[1]) - 1, True
             return self._ask()
         return self._ask_again(f"Nothing is sent yet. {self._how_to_go_on()}")
+
+    def _send(self) -> Reply:
+        return Reply(text="Sent.\n", result=self._form.accept(self._answers))
 
     def _ask(self, *before: str) -> Reply:
         lines = [*before, *(self._summary() if self._is_at_review else self._question())]
@@ -185,8 +193,9 @@ class FormDialog:
 
     def _question(self) -> list[str]:
         field = self._form.fields[self._at]
-        place = f"({self._at + 1} of {len(self._form.fields)})"
-        lines = wrap(f"{place} {field.title}{'' if field.required else ', optional'}", self._width)
+        count = len(self._form.fields)
+        place = f"({self._at + 1} of {count}) " if count > 1 else ""
+        lines = wrap(f"{place}{field.title}{'' if field.required else ', optional'}", self._width)
         if field.description:
             lines += wrap_quoted(field.description, self._width)
         for number, choice in enumerate(field.choices, 1):

@@ -36,7 +36,7 @@ _log = logging.getLogger("mcptrio.mcp_json")
 
 # Authorization that only the host implements: auth of FastMCP and Cursor, headersHelper of Claude Code, oauth of
 # opencode.
-_UNREAD = ("auth", "headersHelper", "oauth")
+_UNSUPPORTED_AUTH = ("auth", "headersHelper", "oauth")
 
 _Transport = Literal["auto", "http", "sse"]
 
@@ -87,13 +87,13 @@ class _Entry:
         self._type_key = "type" if "type" in self._entry else "transport"
 
     def read(self) -> Command | Endpoint | Socket:
-        self._check_names()
+        self._check_keys()
         disabled = self._entry.get("disabled", False)
         if disabled is not False:
-            got = "one that is disabled" if disabled is True else kind_of(disabled)
-            raise self._place.at("disabled").error(f"expected false for a server that is to be used, got {got}")
+            got = "true" if disabled is True else kind_of(disabled)
+            raise self._place.at("disabled").error(f"expected false, because the server is to be used, got {got}")
         if self._entry.get("enabled", True) is False:
-            raise self._place.at("enabled").error("expected true for a server that is to be used, got false")
+            raise self._place.at("enabled").error("expected true, because the server is to be used, got false")
         urls = [key for key in _URLS if key in self._entry]
         given = [key for key in ("command", *urls) if key in self._entry]
         if len(given) != 1:
@@ -105,9 +105,9 @@ class _Entry:
         if kind is not None and (kind in _STDIO) != (given == ["command"]):
             expected = "command" if kind in _STDIO else "url"
             raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {given[0]}")
-        for key in _UNREAD:
+        for key in _UNSUPPORTED_AUTH:
             if self._entry.get(key, False) is not False:
-                _log.warning("%s", self._place.at(key).error("is passed over: write the header in headers instead"))
+                _log.warning("%s", self._place.at(key).error("ignored; write the header into headers instead"))
         if given == ["command"]:
             return self._command()
         if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
@@ -124,7 +124,7 @@ class _Entry:
             env |= self._texts(key)
         for name in env:
             if not name or "=" in name or "\0" in name:
-                raise self._place.at("env", name).error("expected the name of a variable, without =, got another")
+                raise self._place.at("env", name).error("expected the name of a variable, got an invalid name")
         # opencode writes the program and its arguments as one list.
         given = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
         command = os.path.expanduser("".join(given[:1]))
@@ -142,7 +142,7 @@ class _Entry:
         except ValueError:
             pass  # not a URL
         is_url = scheme in ("http", "https", "ws", "wss")
-        # Non-ASCII hosts and invisible characters could lead to another server than the one that a reader sees.
+        # Non-ASCII hosts and invisible characters could make a URL look like that of another server.
         if not is_url or not url.isascii() or not url.isprintable() or " " in url:
             raise self._place.at(key).error("expected an http, https, ws or wss URL in ASCII, got something else")
         kind = self._type()
@@ -157,25 +157,25 @@ class _Entry:
         return Endpoint(url=url, headers=headers, transport=transport)
 
     def _socket(self, key: str, address: str) -> Socket:
-        # Sockets are an extension of mcptrio; no host writes such entries.
+        # Only mcptrio supports sockets in entries.
         for other in ("type", "headers"):
             if self._entry.get(other):
-                raise self._place.at(other).error(f"expected none beside a socket as {key}, got one")
+                raise self._place.at(other).error(f"expected no {other} with a socket as {key}, got one")
         try:
             check_socket_address(address)
         except ValueError as error:
             raise self._place.at(key).error(str(error)) from error
         return Socket(address=address)
 
-    def _check_names(self) -> None:
+    def _check_keys(self) -> None:
         # Only near misses of known keys are errors: a host may have other keys, which are unknown here.
         for key in self._entry:
             if key not in _ENTRY_FIELDS and (near := get_close_matches(key, _ENTRY_FIELDS, 1, cutoff=0.85)):
-                raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")
+                raise self._place.at(key).error(f"expected a known key; did you mean `{near[0]}`?")
         for key in ("sandboxEnabled", "sandbox"):
             if self._entry.get(key, False) is not False:
                 # Ignoring the key would give the server more access than the author of the file intended.
-                raise self._place.at(key).error("expected no sandbox, since there is none here, got one")
+                raise self._place.at(key).error("expected no sandbox, because mcptrio cannot provide one, got one")
 
     def _type(self) -> str | None:
         kind = self._entry.get(self._type_key)

@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 """Maximum size of a file. The largest are those in which a host keeps other settings as well."""
 
 # servers is VS Code's key, context_servers Zed's, mcp opencode's; VS Code uses mcp too, in its settings.json.
-_SHAPES = ("mcpServers", "servers", "context_servers", "mcp")
+_SERVERS_KEYS = ("mcpServers", "servers", "context_servers", "mcp")
 _EXPECTED = "mcpServers, servers, context_servers (Zed) or mcp (opencode, and VS Code's settings.json)"
 _REFERENCE = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.+))?", re.DOTALL | re.IGNORECASE)
 _MAX_NAMED_SERVERS = 20
@@ -91,7 +91,7 @@ def load_mcp_json(path: Path | str, *, ask: AskInput | None = None) -> ServerFil
     tables = document.value
     if not isinstance(tables, dict):
         raise place.error(f"expected an object, got {kind_of(tables)}")
-    keys, is_opencode = _servers_at(tables, place)
+    keys, is_opencode = _path_of_servers(tables, place)
     for key in keys[:-1]:
         tables, place = tables[key], place.at(key)
     entries = tables[keys[-1]]
@@ -128,20 +128,20 @@ def read_reference(text: str, *, ask: AskInput | None = None) -> tuple[str, Comm
     return name, file.read(name)
 
 
-def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple[str, ...], bool]:
+def _path_of_servers(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple[str, ...], bool]:
     """Return the keys that lead to the servers, and True if the file is opencode's.
 
     Raises:
         ConfigError: The file has no servers, or has them in two places.
     """
-    shapes = [shape for shape in _SHAPES if shape in tables]
-    if len(shapes) > 1 and shapes[-1] == "mcp":
+    found = [key for key in _SERVERS_KEYS if key in tables]
+    if len(found) > 1 and found[-1] == "mcp":
         # Gemini CLI keeps its limits in "mcp", next to its mcpServers.
-        shapes.pop()
-    if len(shapes) != 1:
-        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(shapes) or 'none'}")
-    if shapes != ["mcp"]:
-        return tuple(shapes), False
+        found.pop()
+    if len(found) != 1:
+        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(found) or 'none'}")
+    if found != ["mcp"]:
+        return tuple(found), False
     servers = tables["mcp"].get("servers") if isinstance(tables["mcp"], dict) else None
     # opencode may have a server with the name "servers"; it then has the keys of an entry.
     is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)

@@ -1,6 +1,6 @@
-"""Values that a file asks the user for: the ``inputs`` of VS Code.
+"""Values for which a file asks the user: the ``inputs`` of VS Code.
 
-They are declared in the file and asked when an entry that uses one is read, once per file.
+A file declares its inputs. The user is asked for each once, when the first entry that uses it is read.
 
 Source: VS Code, "MCP configuration reference", input variables; "Variables reference", input variables.
 """
@@ -23,12 +23,12 @@ _MAX_DESCRIPTION_CHARS = 200
 
 @frozen(kw_only=True)
 class Input:
-    """A value to ask the user for.
+    """A value for which the user is asked.
 
     Args:
         id: The name in ``${input:id}``.
         description: The question to the user.
-        is_secret: Hide the answer while it is typed.
+        is_secret: True to hide the answer while the user types it.
         default: The suggested answer.
         options: The allowed answers; empty if any text is allowed.
     """
@@ -66,7 +66,7 @@ class DeclaredInputs:
             input = self._declared.get(id)
             reference = f"${{input:{printable(id[:_MAX_DESCRIPTION_CHARS])}}}"
             if input is None:
-                raise place.error(f"{reference}: expected an input of that id in the file, got none")
+                raise place.error(f"{reference}: expected an input with that id in the file, got none")
             if self._ask is None:
                 what = f" ({printable(input.description[:_MAX_DESCRIPTION_CHARS])})" if input.description else ""
                 raise place.error(f"{reference}: expected an answer from the user{what}, but this program cannot ask")
@@ -88,7 +88,7 @@ def _read(declared: Any, place: SourceLocation) -> dict[str, Input]:
     for number, each in enumerate(declared):
         input = _read_one(each, place.at(number))
         if input.id in inputs:
-            raise place.at(number, "id").error("expected another id, got one of an input before it")
+            raise place.at(number, "id").error("expected a new id, got the id of an earlier input")
         inputs[input.id] = input
     return inputs
 

@@ -17,7 +17,7 @@ from attrs import field, frozen
 __all__ = ["MAX_DEPTH", "JSONCDocument", "JSONProblem", "Path", "parse", "tokens"]
 
 MAX_DEPTH = 64
-"""Nested arrays and objects; the parser recurses for each. Few configuration files have more than eight levels."""
+"""Levels of arrays and objects, because the parser recurses. Few configuration files have more than eight."""
 
 Path: TypeAlias = tuple[str | int, ...]
 """Location of a value: ``("servers", "fs", "args", 0)``."""
@@ -124,10 +124,10 @@ class _Parser:
                 raise JSONProblem("expected each name once, got one twice", *self._where())
             self._places[(*path, name)] = self._start
             self._next()
-            self._take(":")
+            self._expect(":")
             members[name] = self._value((*path, name))
             if not self._is("}"):
-                self._take(",", "',' or '}'")
+                self._expect(",", "',' or '}'")
         self._next()
         return members
 
@@ -137,7 +137,7 @@ class _Parser:
         while not self._is("]"):
             items.append(self._value((*path, len(items))))
             if not self._is("]"):
-                self._take(",", "',' or ']'")
+                self._expect(",", "',' or ']'")
         self._next()
         return items
 
@@ -151,12 +151,12 @@ class _Parser:
             # One token at a time, so orjson decodes escapes and numbers as it would in plain JSON.
             return orjson.loads(self._text[self._start : self._end])
         except orjson.JSONDecodeError:  # an invalid escape, or a lone surrogate
-            raise JSONProblem(f"expected {_KINDS[self._kind]} as JSON has it, got another", *self._where()) from None
+            raise JSONProblem(f"expected {_KINDS[self._kind]}, got invalid JSON", *self._where()) from None
 
     def _is(self, mark: str) -> bool:
         return self._kind == "mark" and self._text[self._start] == mark
 
-    def _take(self, mark: str, expected: str = "") -> None:
+    def _expect(self, mark: str, expected: str = "") -> None:
         if not self._is(mark):
             raise self._problem(expected or f"'{mark}'")
         self._next()
@@ -184,7 +184,7 @@ class _Parser:
         elif self._kind:
             got = _KINDS[self._kind]
         else:
-            got = _strange(self._text[self._start])
+            got = _describe_invalid(self._text[self._start])
         return JSONProblem(f"expected {expected}, got {got}", *self._where())
 
     def _where(self) -> tuple[int, int]:
@@ -196,12 +196,12 @@ class _Parser:
 _KINDS = {"text": "a text", "number": "a number", "word": "true, false or null"}
 
 
-def _strange(character: str) -> str:
+def _describe_invalid(character: str) -> str:
     # Only the kind is reported: the character may be the first one of a secret.
     if character == '"':
-        return "a text without an end on its line"
+        return "a text that does not end on its line"
     if character == "/":
-        return "'/', which begins no comment that ends"
+        return "'/', or a comment that does not end"
     if character == "'":
         return "a single quotation mark"
     return "a name without quotation marks" if character.isalpha() else "something else"

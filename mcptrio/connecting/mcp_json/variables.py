@@ -64,7 +64,7 @@ class Variables:
         """Return the text with its variables replaced.
 
         Args:
-            whole: Whether a text that consists of ``$NAME`` is also replaced, if that variable is set.
+            whole: True to replace also a text that consists of ``$NAME``, if that variable is set.
 
         Raises:
             ConfigError: A variable has no value or an unknown kind.
@@ -89,12 +89,12 @@ class Variables:
 
     def _value(self, inner: str, whole: str, place: SourceLocation) -> str:
         if self._is_opencode and inner.startswith("file:"):
-            raise place.error("{file:…}: expected {env:NAME}, since the contents of files are not read here")
+            raise place.error("{file:…}: expected {env:NAME}, because mcptrio does not read such files")
         if inner in self._folders:
             return self._folders[inner]
         if inner.startswith("input:"):
             if self._inputs is None:
-                raise place.error(f"{_shown(whole)}: expected a file that says what to ask, got an entry alone")
+                raise place.error(f"{_shown(whole)}: expected a file that declares the input, got an entry alone")
             return self._inputs.answer(inner.removeprefix("input:"), place)
         name, has_default, default = inner.removeprefix("env:").partition(":-")
         # The pattern ends at the first brace, which would cut such a default in two.

@@ -1,8 +1,8 @@
-"""Decides whether an IP address is public, and what else it is.
+"""The kinds of IP addresses: public, private, loopback and others.
 
 The address policy (:mod:`mcptrio.http.client.address_policy`) uses it for every address of a host name, and plugins use
-it before they connect to a host that another program names. An address that contains an IPv4 address is judged by that
-one. ``ipaddress.is_global`` is not used, because its tables differ between releases of Python.
+it before they connect to a host that another program has named. If an IPv6 address contains an IPv4 address, the kind
+is that of the IPv4 address. ``ipaddress.is_global`` is not used, because its tables differ between releases of Python.
 
 Source: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6890; RFC 6052 (NAT64); RFC 4291 section 2.5.5.
 """
@@ -29,7 +29,7 @@ class AddressKind(Enum):
     LINK_LOCAL = "a link-local one"
     MULTICAST = "a multicast one"
     OTHER = "one that nothing is served from"
-    """Reserved, for documentation, of a protocol, of a tunnel."""
+    """Reserved addresses, and those for documentation, protocols and tunnels."""
 
 
 _METADATA: Final = frozenset(
@@ -48,7 +48,7 @@ _METADATA: Final = frozenset(
         ),
     )
 )
-"""Metadata services of clouds: a request from a machine there returns the machine's credentials."""
+"""Metadata services of clouds. They return the credentials of the machine that sends the request."""
 
 _IPV4: Final = tuple(
     (IPv4Network(network), kind)
@@ -76,7 +76,7 @@ _IPV6: Final = tuple(
         ("::1/128", AddressKind.LOOPBACK),
         ("fc00::/7", AddressKind.PRIVATE),
         ("fe80::/10", AddressKind.LINK_LOCAL),
-        ("fec0::/10", AddressKind.PRIVATE),  # site-local: withdrawn, and still routed somewhere
+        ("fec0::/10", AddressKind.PRIVATE),  # site-local: deprecated, but some networks still route it
         ("ff00::/8", AddressKind.MULTICAST),
         ("2001::/23", AddressKind.OTHER),  # Teredo, ORCHID and other protocols
         ("2001:db8::/32", AddressKind.OTHER),
@@ -97,7 +97,7 @@ def parse_address(text: str) -> Address:
         text: The address as the system's resolver returns it; a zone (``%eth0``) is ignored.
 
     Raises:
-        ValueError: Not an address.
+        ValueError: The text is not an address.
     """
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):

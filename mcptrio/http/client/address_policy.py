@@ -1,7 +1,7 @@
-"""The addresses to which the client may connect for URLs from others.
+"""The addresses to which the client may connect for URLs that a server names.
 
-Servers name the metadata of their authorization servers, which name their keys and endpoints. Such a URL could make the
-client send requests into its own network (SSRF). :mod:`mcptrio.http.client.dialing` calls this module for each
+Servers name the metadata of their authorization servers, and these name their keys and endpoints. Such a URL could make
+the client send requests into its own network (SSRF). :mod:`mcptrio.http.client.dialer` calls this module for each
 connection: it resolves a name once, checks all addresses and connects to one of them, so a name server that changes its
 answer (DNS rebinding) has no effect.
 
@@ -27,7 +27,7 @@ __all__ = ["AddressPolicy", "check_proxied", "check_url", "resolve"]
 
 _LOCALHOST: Final = "localhost"
 _MAX_ADDRESSES: Final = 16
-"""Addresses of a name that are checked; a name with more is refused."""
+"""Addresses of a host name. A name with more addresses is refused."""
 
 
 def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
@@ -41,8 +41,8 @@ class AddressPolicy:
     """Allows public addresses over https, and configured exceptions.
 
     Args:
-        loopback: Whether to allow this machine, also over http.
-        private: Whether to allow private networks. Link-local addresses and metadata services of clouds are never
+        loopback: True to allow this machine, also over http.
+        private: True to allow private networks. Link-local addresses and metadata services of clouds are never
             allowed.
         origins: Origins that the operator or user has named, as URLs; only scheme, host and port count. They may have
             any address, and http URLs are accepted.
@@ -57,8 +57,10 @@ class AddressPolicy:
 
     @classmethod
     def around(cls, url: str, *, private: bool = False, origins: Sequence[str] = ()) -> AddressPolicy:
-        """Return the policy for a server that the user has named: it may have any address, and its URLs public
-        addresses. This machine is allowed only if the server is on it by name.
+        """Return the policy for a server that the user has named.
+
+        The server itself may have any address. The URLs that it names must have public addresses; loopback addresses
+        are allowed only if the host of ``url`` is a loopback name or address.
 
         Raises:
             ValueError: A URL is not an http or https URL.
@@ -67,19 +69,19 @@ class AddressPolicy:
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
 
 
-def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
+def check_url(policy: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Check a URL without resolving its host.
 
     Raises:
-        RequestFailed: It has credentials, or it is http and https is required.
+        RequestFailed: The URL has credentials, or has the scheme http although https is required.
     """
     if endpoint.authorization is not None:
         raise _refused(f"expected a URL without credentials, got one with credentials for {endpoint.authority}")
-    if endpoint.scheme != "https" and endpoint.origin not in reach.origins and not reach.loopback:
+    if endpoint.scheme != "https" and endpoint.origin not in policy.origins and not policy.loopback:
         raise _refused(f"expected an https URL, got {endpoint.name!r}")
 
 
-async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
+async def resolve(policy: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
     """Return the addresses of an endpoint, all of which are allowed.
 
     Raises:
@@ -94,36 +96,37 @@ async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
     if not 0 < len(addresses) <= _MAX_ADDRESSES:
         raise _refused(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
-        # One forbidden address is enough: an attacker mixes public and private ones and hopes for a retry.
-        _check_address(reach, endpoint, address)
+        # One forbidden address is enough: an attacker may mix public and private addresses and rely on a retry.
+        _check_address(policy, endpoint, address)
     return addresses
 
 
-async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
+async def check_proxied(policy: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Check the addresses of a host to which a proxy will connect.
 
     Raises:
-        RequestFailed: As for :func:`resolve`.
+        RequestFailed: An address is not allowed.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
+        # The proxy resolves the name itself, perhaps with another name server.
         return
     for address in found:
-        _check_address(reach, endpoint, str(address[4][0]))
+        _check_address(policy, endpoint, str(address[4][0]))
 
 
-def _check_address(reach: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
-    # Named by the user or operator, so any address is meant.
-    if endpoint.origin in reach.origins:
+def _check_address(policy: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
+    # The user or operator has named this origin, so any address is allowed.
+    if endpoint.origin in policy.origins:
         return
     kind = address_kind(parse_address(address))
-    # Before the scheme: a server on this machine may use http.
-    if kind is AddressKind.LOOPBACK and reach.loopback:
+    # Checked before the scheme, because a server on this machine may use http.
+    if kind is AddressKind.LOOPBACK and policy.loopback:
         return
     if endpoint.scheme != "https":
         raise _refused(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
-    if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and reach.private):
+    if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and policy.private):
         return
     raise _refused(
         f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "

@@ -1,8 +1,8 @@
 """One HTTP/1.1 connection of a client, and its current response.
 
-:mod:`mcptrio.http.client.connection_pool` makes it, and links and channels read the responses. The caller closes a
-response, at once and without waiting. If it was read to its end, the connection is free for the next request. Otherwise
-the connection is closed, which tells the server that the client has stopped waiting.
+:mod:`mcptrio.http.client.connection_pool` makes it, and links and channels read the responses. Closing a response does
+not block. If the response was read to its end, the connection can be used for the next request. Otherwise the
+connection is closed, which tells the server that the client has stopped waiting.
 
 Source: RFC 9112 sections 6.3, 8 and 9.6.
 """
@@ -23,7 +23,7 @@ __all__ = ["HTTPClientConnection", "HTTPResponse"]
 
 _MAX_READ_BYTES: Final = 64 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
-"""Bytes of a response's head, of a chunk's and of the trailers; the bytes of one read may exceed it."""
+"""Bytes of the head of a response, of the head of a chunk, and of the trailers. One read may exceed it."""
 _MAX_INTERIM_RESPONSES: Final = 100
 """Informational responses before the final one, such as 103 Early Hints; a few are usual."""
 _CLOSED_HERE: Final = "the client has closed the connection"
@@ -34,17 +34,17 @@ class HTTPClientConnection:
 
     Args:
         stream: The stream that carries HTTP.
-        bottom: The socket below it, which :meth:`close` closes.
+        socket_stream: The socket below it, which :meth:`close` closes.
     """
 
-    def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream, socket_stream: trio.SocketStream) -> None:
         self._stream = stream
-        self._socket = bottom.socket
+        self._socket = socket_stream.socket
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self.idle_since = 0.0
-        """Trio's time of the end of the last response."""
+        """Trio clock time at which the last response has ended."""
 
-    async def ask(
+    async def request(
         self,
         method: str,
         target: str,
@@ -56,7 +56,7 @@ class HTTPClientConnection:
         """Send a request and return its response after the head.
 
         Args:
-            release: A function called when the response is closed.
+            release: Called when the response is closed.
 
         Raises:
             RequestFailed: The connection broke, or the response is not HTTP.
@@ -78,7 +78,7 @@ class HTTPClientConnection:
         except trio.ClosedResourceError as error:
             raise ConnectionClosed(_CLOSED_HERE) from error
         try:
-            return HTTPResponse(self, await self._head(), release)
+            return HTTPResponse(self, await self._read_head(), release)
         except RequestFailed as error:
             if broken is not None:
                 raise broken from error
@@ -92,7 +92,7 @@ class HTTPClientConnection:
             ConnectionClosed: The connection was closed here.
         """
         while True:
-            event = await self._next()
+            event = await self._next_event()
             if isinstance(event, h11.Data):
                 if event.data:
                     return bytes(event.data)
@@ -100,7 +100,7 @@ class HTTPClientConnection:
                 return b""
 
     def has_ended(self) -> bool:
-        """Return whether the end of the response has arrived, without waiting. Drops unread data."""
+        """Return whether the end of the response has arrived. Does not block, and drops unread data."""
         try:
             while isinstance(event := self._http.next_event(), h11.Data):
                 pass
@@ -110,12 +110,12 @@ class HTTPClientConnection:
 
     def is_open(self) -> bool:
         """Return whether an idle connection is still usable."""
-        # A server sends nothing on an idle connection, so readable data means that it has closed it.
+        # A server sends nothing on an idle connection. If the socket is readable, the server has closed it.
         return self._socket.fileno() >= 0 and not self._socket.is_readable()
 
     def renew(self) -> bool:
         """Prepare for the next request, and return whether that is possible."""
-        # Not if the response was not read to its end, or if a side wants to close.
+        # It is impossible if the response was not read to its end, or if a side wants to close the connection.
         http = self._http
         if http.our_state is not h11.DONE or http.their_state is not h11.DONE or http.trailing_data[0]:
             return False
@@ -124,16 +124,16 @@ class HTTPClientConnection:
 
     def close(self) -> None:
         """Close the socket. Tasks that wait for it get ConnectionClosed."""
-        # Without TLS's closing message, like most clients: sending it could block.
+        # No closing message of TLS is sent, as in most clients, because sending it could block.
         self._socket.close()
 
-    async def _head(self) -> h11.Response:
+    async def _read_head(self) -> h11.Response:
         for _ in range(_MAX_INTERIM_RESPONSES + 1):
-            if isinstance(event := await self._next(), h11.Response):
+            if isinstance(event := await self._next_event(), h11.Response):
                 return event
         raise RequestFailed(f"got more than {_MAX_INTERIM_RESPONSES} informational responses and no final one")
 
-    async def _next(self) -> h11.Event | type[h11.PAUSED]:
+    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
         while True:
             try:
                 event = self._http.next_event()
@@ -147,18 +147,18 @@ class HTTPClientConnection:
                 raise _failed("the connection broke before the answer was complete", error) from error
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed(_CLOSED_HERE) from error
-            # The end of the stream before a head: h11 would report a protocol error that says less.
+            # The stream ended before the head. h11 would report a protocol error, which says less.
             if not data and self._http.their_state is h11.SEND_RESPONSE:
                 raise RequestFailed("the server closed the connection without an answer")
             self._http.receive_data(bytes(data))
 
 
 class HTTPResponse:
-    """The head of a response, and its body as it arrives. It must be closed.
+    """The head of a response, and its body as it arrives. The caller must close it.
 
     Attributes:
         headers: by name in lower case.
-        secrets: secrets of the request, which must not be shown if the server repeats them.
+        secrets: secrets of the request, which errors must not show if the server repeats them.
     """
 
     __slots__ = ("_connection", "_ended", "_release", "headers", "secrets", "status")
@@ -191,13 +191,13 @@ class HTTPResponse:
         self._ended = not data
         return data
 
-    def is_over(self) -> bool:
-        """Return whether the end of the body has arrived. Unread bytes of it are dropped."""
+    def is_complete(self) -> bool:
+        """Return whether the end of the body has arrived. Unread bytes of the body are dropped."""
         self._ended = self._ended or (self._connection is not None and self._connection.has_ended())
         return self._ended
 
     def close(self, *, reuse: bool = True) -> None:
-        """Give the connection back. Later calls do nothing.
+        """Release the connection. Later calls do nothing.
 
         Args:
             reuse: ``False`` if the received data makes the next response unreliable.

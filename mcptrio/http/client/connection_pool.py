@@ -1,8 +1,8 @@
 """The connections of a client to one HTTP server: opened when needed, and reused.
 
-A link or channel owns it, makes it before its nursery and closes it after. Each request has its own connection, so
-streams that are open for hours do not block other calls. The callers limit the number of connections, and
-:data:`MAX_IDLE_CONNECTIONS` the idle ones.
+A link or channel owns the pool. It makes the pool before it opens its nursery, and closes the pool after the nursery
+has ended. Each request has its own connection, so a stream that is open for hours does not block other calls. The
+callers limit the number of connections, and :data:`MAX_IDLE_CONNECTIONS` limits the idle ones.
 
 Source: RFC 9112 sections 9.3 and 9.4.
 """
@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.http.client.connection import HTTPClientConnection, HTTPResponse
-from mcptrio.http.client.dialing import Dialer, Dialing
+from mcptrio.http.client.dialer import Dialer, Dialing
 from mcptrio.http.client.endpoint import HTTPEndpoint
 
 __all__ = ["ConnectionPool", "RawHeaders"]
@@ -23,10 +23,10 @@ __all__ = ["ConnectionPool", "RawHeaders"]
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 MAX_IDLE_CONNECTIONS: Final = 32
-"""Idle connections that are kept; the oldest is closed first."""
+"""Idle connections that are kept. When there are more, the one that is idle longest is closed."""
 IDLE_TIMEOUT: Final = 4.0
-"""Seconds for which an idle connection is reused. Uvicorn, Hypercorn and Node close theirs after 5 seconds. A request
-that is sent while the server closes is lost, and the client cannot know whether it was run."""
+"""Seconds for which an idle connection is reused. Uvicorn, Hypercorn and Node close idle connections after 5 seconds. A
+request that is sent while the server closes the connection is lost, and the client cannot know whether it was run."""
 
 
 class ConnectionPool:
@@ -39,7 +39,7 @@ class ConnectionPool:
     def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing) -> None:
         self._dialer = Dialer(endpoint, dialing)
         self._idle: list[HTTPClientConnection] = []
-        """The most recently used one is last, and is used next."""
+        """Idle connections. The most recently used one is last, and is used next."""
         self._busy: set[HTTPClientConnection] = set()
         self._dialing: set[trio.CancelScope] = set()
         self._reason: str | None = None
@@ -51,7 +51,7 @@ class ConnectionPool:
         if proxy is not None and proxy.authorization is not None:
             self._added = [(b"Proxy-Authorization", proxy.authorization.encode())]
 
-    async def ask(self, method: str, target: str, headers: RawHeaders, body: bytes = b"") -> HTTPResponse:
+    async def request(self, method: str, target: str, headers: RawHeaders, body: bytes = b"") -> HTTPResponse:
         """Send a request and return its response after the head. The caller closes the response.
 
         Args:
@@ -60,13 +60,13 @@ class ConnectionPool:
 
         Raises:
             RequestFailed: There is no connection, it broke, or the response is not HTTP.
-            ConnectionClosed: Closed here.
+            ConnectionClosed: The pool was closed, or the request aborted.
         """
         connection = self._take() or await self._dial()
         self._busy.add(connection)
         answered = False
         try:
-            response = await connection.ask(
+            response = await connection.request(
                 method,
                 self._prefix + target,
                 [self._host, *headers, *self._added, *_length(method, body)],
@@ -113,7 +113,7 @@ class ConnectionPool:
                 connection = HTTPClientConnection(*await self._dialer.dial())
             finally:
                 self._dialing.discard(scope)
-            # abort() may have come after the connection was made.
+            # abort() may have been called after the connection was made.
             if not scope.cancel_called:
                 return connection
             connection.close()

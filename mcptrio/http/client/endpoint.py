@@ -1,7 +1,7 @@
 """The parsed URL of an HTTP server.
 
 The links and channels of a client make it. The dialer reads the address, and the connections read the target. Userinfo
-and query may be secret and are not in :attr:`HTTPEndpoint.name`, which logs and errors use.
+and query may be secret, so :attr:`HTTPEndpoint.name`, which logs and errors show, contains neither.
 
 Source: RFC 3986; RFC 9110 sections 4.2 and 7.2; RFC 7617 section 2; RFC 6454 section 4.
 """
@@ -22,8 +22,8 @@ _HTTP: Final = ("http", "https")
 _MAX_URL_CHARS: Final = 8192
 """Characters of a URL."""
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
-"""``urlsplit`` silently drops some of these, so other programs would read another URL than we do."""
-_AS_IS: Final = "/%:@!$&'()*+,;=~?"
+"""Characters that a URL must not have. ``urlsplit`` silently drops some, so that other programs read another URL."""
+_UNENCODED: Final = "/%:@!$&'()*+,;=~?"
 """Characters of a path or query besides letters, digits and ``-._``; all others are percent-encoded."""
 _MAX_QUOTED_CHARS: Final = 200
 """Characters of a URL that errors repeat."""
@@ -31,7 +31,7 @@ _MAX_QUOTED_CHARS: Final = 200
 
 @frozen(kw_only=True)
 class HTTPEndpoint:
-    """Where requests go. Made by :meth:`parse`."""
+    """The server and the target of requests. Made by :meth:`parse`."""
 
     scheme: str
     """``http`` or ``https``; for a WebSocket ``ws`` or ``wss``."""
@@ -51,7 +51,7 @@ class HTTPEndpoint:
             schemes: The accepted schemes; ``("ws", "wss")`` for a WebSocket.
 
         Raises:
-            ValueError: Not such a URL, or one without a host; the message does not repeat credentials or the query.
+            ValueError: The URL is invalid or has another scheme. The message repeats neither credentials nor the query.
         """
         expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         if len(url) > _MAX_URL_CHARS:
@@ -64,15 +64,15 @@ class HTTPEndpoint:
             port = parts.port
             host = _ascii_host(parts.hostname or "")
         except ValueError as error:  # UnicodeError is one
-            raise ValueError(f"url: expected {expected}, got {_mangled(url)}") from error
+            raise ValueError(f"url: expected {expected}, got {_without_secrets(url)}") from error
         if parts.scheme not in schemes or not host or port == 0:
-            raise ValueError(f"url: expected {expected}, got {_mangled(url)}")
-        query = f"?{quote(parts.query, safe=_AS_IS)}" if parts.query else ""
+            raise ValueError(f"url: expected {expected}, got {_without_secrets(url)}")
+        query = f"?{quote(parts.query, safe=_UNENCODED)}" if parts.query else ""
         return cls(
             scheme=parts.scheme,
             host=host,
             port=port if port is not None else _PORTS[parts.scheme],
-            target=(quote(parts.path, safe=_AS_IS) or "/") + query,
+            target=(quote(parts.path, safe=_UNENCODED) or "/") + query,
             authorization=_basic(parts),
         )
 
@@ -100,7 +100,7 @@ class HTTPEndpoint:
         """Return the endpoint of a URI from the server, which may be relative.
 
         Raises:
-            ValueError: Not an http or https URL, or of another origin, which must not get credentials and messages.
+            ValueError: The URI is not an http or https URL, or has another origin.
         """
         if _UNSAFE.search(reference):
             raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")
@@ -112,14 +112,14 @@ class HTTPEndpoint:
 
 
 def shown_url(url: str) -> str:
-    """Return a supposed URL for an error: bounded, on one line, without userinfo, query and fragment."""
+    """Return a URL, valid or not, for an error: bounded, on one line, without userinfo, query and fragment."""
     try:
         return _shown(HTTPEndpoint.parse(url).name)
     except ValueError:
-        return _mangled(url)
+        return _without_secrets(url)
 
 
-def _mangled(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """Return an invalid URL without any part that may be a secret."""
     text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     return _shown(text.rpartition("@")[2])
@@ -130,7 +130,8 @@ def _shown(text: str) -> str:
 
 
 def _ascii_host(host: str) -> str:
-    # urlsplit has lowered it. A zone (fe80::1%eth0) has a meaning on this machine only and is not supported (RFC 6874).
+    # urlsplit has converted the host to lower case. A zone (fe80::1%eth0) has a meaning on this machine only, and is
+    # not supported (RFC 6874).
     if "%" in host:
         raise ValueError(f"expected a host without a percent sign, got {_shown(host)}")
     host = host if host.isascii() else host.encode("idna").decode("ascii")

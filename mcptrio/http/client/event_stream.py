@@ -1,7 +1,7 @@
 """The messages of one event stream, and the position for resuming it.
 
-The responses to requests and the GET streams of sessions use it. The end of a stream is not an error: the reader gets
-the reason and decides whether to reconnect.
+Responses to requests and the GET streams of sessions are read with it. The end of a stream is not an error: the caller
+gets the reason and decides whether to reconnect.
 
 Source: WHATWG HTML, 9.2; MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the
 Server" 6 (``retry``, events without data).
@@ -24,7 +24,7 @@ from mcptrio.protocol.sse import SSEDecoder
 __all__ = ["MAX_RETRY_SECONDS", "EventStream", "StreamPosition"]
 
 MAX_ID_CHARS: Final = 4096
-"""Characters of an event id. A longer one, or one with control characters, does not fit into a header."""
+"""Characters of an event id that is sent back in a header."""
 
 DEFAULT_RETRY_SECONDS: Final = 1.0
 """Seconds before a reconnection if the server has not sent ``retry``."""
@@ -39,14 +39,14 @@ class StreamPosition:
     """The position in a stream, and the time to reconnect."""
 
     last_event_id: str = ""
-    """Empty if nothing can be resumed."""
+    """The id of the last event; empty if the stream cannot be resumed."""
     retry_ms: int | None = None
-    """The pause that the server requests."""
+    """The pause that the server requests, in milliseconds."""
     failures: int = 0
-    """Consecutive reconnections without a result."""
+    """Consecutive reconnections that brought nothing."""
 
     def pause(self) -> float:
-        """Return the seconds until the next attempt: the server's, doubled after each failed attempt."""
+        """Return the seconds until the next attempt: those that the server requests, or more after failed attempts."""
         if self.retry_ms is None:
             # Randomized, so that the clients of a restarting server do not all reconnect at the same moment.
             wanted = add_jitter(DEFAULT_RETRY_SECONDS)
@@ -60,16 +60,16 @@ class EventStream:
     """Reads the messages of one event stream.
 
     Args:
-        bookmark: Updated while the stream is read.
+        position: Updated while the stream is read.
     """
 
-    def __init__(self, response: HTTPResponse, bookmark: StreamPosition, limits: MessageLimits) -> None:
+    def __init__(self, response: HTTPResponse, position: StreamPosition, limits: MessageLimits) -> None:
         self._response = response
-        self._bookmark = bookmark
+        self._position = position
         self._limits = limits
         self._decoder = SSEDecoder(limits.bytes)
         self.end = ""
-        """The reason for its end, in a few words."""
+        """The reason why the stream has ended."""
 
     async def read(self) -> list[Incoming] | None:
         """Return the messages in the next bytes, possibly none; ``None`` at the end.
@@ -92,9 +92,9 @@ class EventStream:
             raise RequestFailed(str(error), status=self._response.status) from error
         if id := self._decoder.last_event_id:
             sendable = len(id) <= MAX_ID_CHARS and id.isprintable() and id == id.strip()
-            # The server could not be asked to continue after an id that no header can carry.
-            self._bookmark.last_event_id = id if sendable else ""
+            # A header cannot carry every id, and without the header the stream cannot be resumed.
+            self._position.last_event_id = id if sendable else ""
         if self._decoder.retry is not None:
-            self._bookmark.retry_ms = self._decoder.retry
-        # An event without data only has an id; an event of another type is ignored.
+            self._position.retry_ms = self._decoder.retry
+        # An event without data only brings an id. Events of other types are ignored.
         return [decode(event.data, self._limits) for event in events if event.data and event.event == "message"]

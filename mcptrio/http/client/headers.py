@@ -1,7 +1,7 @@
 """The headers of a client's HTTP requests.
 
-A link makes it once and asks it for the headers of every request. The user's headers are added to those of the protocol
-and cannot replace them.
+Each link has one :class:`ClientHeaders`, which returns the headers of each request. The user's headers are added to
+those of the protocol and cannot replace them.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management" and "Protocol Version Header"; MCP 2026-07-28,
 basic/transports/streamable-http, "Standard Headers" and "Custom Headers from Tool Parameters".
@@ -16,18 +16,18 @@ from typing import Final
 from mcptrio.http.client.connection_pool import RawHeaders
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.headers import EVENT_STREAM, JSON
-from mcptrio.http.param_headers import NAMES, encode_value, follow
+from mcptrio.http.param_headers import NAME_PARAMS, encode_value, value_at
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["INITIALIZE", "ClientHeaders", "secrets_in"]
 
 INITIALIZE: Final = "initialize"
-"""The request that precedes version and session."""
+"""The method of the first request, which has neither a version nor a session."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?|")
-_OURS: Final = frozenset(
+_PROTOCOL_HEADERS: Final = frozenset(
     {
         "accept",
         "accept-encoding",  # bodies are not decompressed
@@ -51,14 +51,14 @@ _OURS: Final = frozenset(
         "upgrade",
     }
 )
-_OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
+_PROTOCOL_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
-"""Headers of the protocol besides those with ``Mcp-``."""
+"""Headers, besides those with the prefix ``Mcp-``, whose values are not secret."""
 _MIN_SECRET_CHARS: Final = 6
-"""Characters. A shorter value occurs in many texts by chance."""
+"""Characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
 _MAX_INTEGER: Final = 2**64
-"""Larger integers are encoded as null in the body, so no header repeats them."""
+"""The bound of integers. Larger ones are encoded as null in the body, so no header repeats them."""
 
 
 def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
@@ -81,21 +81,21 @@ class ClientHeaders:
 
     Args:
         headers: The user's headers, sent with every request.
-        authorized: Whether credentials are added elsewhere.
+        authorized: True if credentials are added elsewhere.
 
     Raises:
         ValueError: A header is invalid or belongs to the protocol, or there are two sources of credentials.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
-        self._every = _every(endpoint, headers)
+        self._common = _common(endpoint, headers)
         sources = (authorized, endpoint.authorization is not None, any(name.lower() == _AUTH for name in headers))
         if sum(sources) > 1:
             raise ValueError("expected credentials from one of the URL, the Authorization header and auth; got several")
         self._post = [
             (b"Accept", f"{JSON}, {EVENT_STREAM}".encode()),
             (b"Content-Type", JSON.encode()),
-            *self._every,
+            *self._common,
         ]
 
     def of_plain_post(self) -> RawHeaders:
@@ -113,12 +113,12 @@ class ClientHeaders:
         """Return the headers of a POST.
 
         Args:
-            param_headers: Header name in lower case, without ``mcp-param-``, to the path of its argument.
+            param_headers: Maps each header name, in lower case and without ``mcp-param-``, to the path of its argument.
         """
         headers = [*self._post]
         if isinstance(message, Request) and message.method == INITIALIZE:
             return headers
-        headers += _of_session(revision, session)
+        headers += _session_headers(revision, session)
         if revision.http.mirrored_headers and isinstance(message, Request | Notification):
             headers += _mirrored_headers(message, param_headers)
         return headers
@@ -130,7 +130,7 @@ class ClientHeaders:
             revision: ``None`` before the handshake.
             last_event_id: The position to resume at; empty for a new stream.
         """
-        headers = [*self._every, (b"Accept", EVENT_STREAM.encode()), *_of_session(revision, session)]
+        headers = [*self._common, (b"Accept", EVENT_STREAM.encode()), *_session_headers(revision, session)]
         if last_event_id:
             # In UTF-8, as browsers send it (WHATWG HTML 9.2.3).
             headers.append((b"Last-Event-ID", last_event_id.encode()))
@@ -138,35 +138,35 @@ class ClientHeaders:
 
     def of_upgrade(self) -> RawHeaders:
         """Return the headers of a WebSocket upgrade, besides those of WebSocket itself."""
-        return [*self._every]
+        return [*self._common]
 
     def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:
-        return [*self._every, *_of_session(revision, session)]
+        return [*self._common, *_session_headers(revision, session)]
 
 
-def _every(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
-    every = {"user-agent": (b"User-Agent", b"mcptrio")}
+def _common(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
+    headers_by_name = {"user-agent": (b"User-Agent", b"mcptrio")}
     for name, value in headers.items():
         lowered = name.lower()
         if _TOKEN.fullmatch(name) is None:
             raise ValueError(f"headers: expected a header's name, got {name[:80]!r}")
-        if lowered in _OURS or lowered.startswith(_OURS_PREFIXES):
+        if lowered in _PROTOCOL_HEADERS or lowered.startswith(_PROTOCOL_PREFIXES):
             raise ValueError(f"headers: {name} is set by the protocol and cannot be given")
         if lowered == _AUTH and value.strip().lower() == "bearer":
             raise ValueError(f"headers: {name}: expected a token after {value.strip()}, got nothing")
         if _VALUE.fullmatch(value) is None:
-            # Without the value, which may be a secret.
+            # The error does not repeat the value, which may be a secret.
             raise ValueError(
                 f"headers: {name}: expected printable ASCII without spaces around it, got other characters"
             )
-        every[lowered] = (name.encode(), value.encode())
-    every["accept-encoding"] = (b"Accept-Encoding", b"identity")
+        headers_by_name[lowered] = (name.encode(), value.encode())
+    headers_by_name["accept-encoding"] = (b"Accept-Encoding", b"identity")
     if endpoint.authorization is not None:
-        every[_AUTH] = (b"Authorization", endpoint.authorization.encode())
-    return list(every.values())
+        headers_by_name[_AUTH] = (b"Authorization", endpoint.authorization.encode())
+    return list(headers_by_name.values())
 
 
-def _of_session(revision: Revision | None, session: str | None) -> RawHeaders:
+def _session_headers(revision: Revision | None, session: str | None) -> RawHeaders:
     headers = []
     if revision is not None and revision.http.version_header:
         headers.append((b"Mcp-Protocol-Version", revision.version.encode()))
@@ -178,14 +178,14 @@ def _of_session(revision: Revision | None, session: str | None) -> RawHeaders:
 def _mirrored_headers(message: Request | Notification, param_headers: Mapping[str, tuple[str, ...]]) -> RawHeaders:
     params = message.params or {}
     headers = [(b"Mcp-Method", message.method.encode())]
-    member = NAMES.get(message.method)
+    member = NAME_PARAMS.get(message.method)
     if member is not None and isinstance(name := params.get(member), str):
         headers.append((b"Mcp-Name", _encoded(name)))
     for header, path in param_headers.items():
-        value = follow(params.get("arguments"), path)
+        value = value_at(params.get("arguments"), path)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        # Other values do not match the schema; the server's error for the body says more than one for a header.
+        # Other values do not match the schema. The server's error about the body says more than one about a header.
         if isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
             headers.append((f"Mcp-Param-{header}".encode(), _encoded(value)))
     return headers
@@ -195,5 +195,5 @@ def _encoded(value: str | int) -> bytes:
     try:
         return encode_value(value).encode()
     except UnicodeEncodeError:
-        # A lone surrogate is replaced in the body too, and header and body must agree.
+        # The value has a lone surrogate. The encoder of the body replaces it, and header and body must agree.
         return encode_value(str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")).encode()

@@ -1,8 +1,8 @@
 """A client's requests to one HTTP server, with credentials, each on its own connection.
 
-:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. A request is sent again if the server
-requires other credentials and they are available. That may happen a few times in a row: the server requires a token,
-then a proof with a nonce, then more scopes.
+:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. If the server requires other
+credentials and they are available, the request is sent again. That may happen a few times in a row: the server requires
+a token, then a proof with a nonce, then more scopes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mcptrio.abc import ClientAuth
 from mcptrio.errors import ConnectionClosed
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.connection_pool import ConnectionPool, RawHeaders
-from mcptrio.http.client.dialing import Dialing
+from mcptrio.http.client.dialer import Dialing
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import secrets_in
 from mcptrio.http.client.responses import read_refusal
@@ -21,7 +21,7 @@ from mcptrio.http.client.responses import read_refusal
 __all__ = ["CLIENT_DISCONNECTED", "MAX_RETRIES", "HTTPRequests"]
 
 MAX_RETRIES: Final = 4
-"""Maximum repetitions of one request; the credentials have their own, tighter limits."""
+"""Maximum retries of one request. The credentials have their own, lower limits."""
 _AUTHORIZATION: Final = b"authorization"
 CLIENT_DISCONNECTED: Final = "the client has closed the connection"
 
@@ -39,10 +39,10 @@ class HTTPRequests:
         self._auth = auth
         self._stopped = False
 
-    async def ask(
+    async def request(
         self, method: str, headers: RawHeaders, body: bytes = b"", *, target: str | None = None
     ) -> HTTPResponse:
-        """Send a request and return its response after the head. The caller closes it.
+        """Send a request and return its response after the head. The caller closes the response.
 
         Args:
             target: Path and query, if not the endpoint's own.
@@ -51,56 +51,57 @@ class HTTPRequests:
             RequestFailed: There is no connection, it broke, the response is not HTTP, or the credentials do not
                 suffice.
             AuthorizationError: The server requires credentials, and there are none.
-            ConnectionClosed: Stopped before or during the request.
+            ConnectionClosed: :meth:`stop` or :meth:`close` was called before or during the request.
         """
         target = self._endpoint.target if target is None else target
         credentials = await self._credentials(method, target)
         for _ in range(MAX_RETRIES):
-            response = await self._ask_once(method, target, [*headers, *credentials], body)
+            response = await self._request_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response
-            # Read before the user is asked: that may take minutes, in which the connection would be held.
+            # Read the refusal first. The credentials may ask the user, which may take minutes, and would hold the
+            # connection for so long.
             refusal = await read_refusal(response)
             refused, credentials = credentials, await self._credentials(method, target)
-            # Another request may have been refused meanwhile and have obtained new credentials; then just use them.
+            # Another refused request may have obtained new credentials in the meantime. Then use those.
             if _token(refused) == _token(credentials):
                 if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
                     raise refusal
                 credentials = await self._credentials(method, target)
-        return await self._ask_once(method, target, [*headers, *credentials], body)
+        return await self._request_once(method, target, [*headers, *credentials], body)
 
-    async def part(self, method: str, headers: RawHeaders) -> None:
-        """Send a last request after :meth:`stop` and ignore the response. Raises the exceptions of :meth:`ask`."""
-        response = await self._connections.ask(
+    async def send_last(self, method: str, headers: RawHeaders) -> None:
+        """Send a request after :meth:`stop`, and ignore its response. Raises the exceptions of :meth:`request`."""
+        response = await self._connections.request(
             method, self._endpoint.target, [*headers, *await self._credentials(method, self._endpoint.target)]
         )
         response.close()
 
     def stop(self) -> None:
-        """Abort all requests; they and later ones raise ConnectionClosed."""
+        """Abort all requests. They and all later requests raise ConnectionClosed."""
         self._stopped = True
         self._connections.abort()
 
     def close(self) -> None:
-        """Stop, and close every connection."""
+        """Abort all requests, and close every connection."""
         self._stopped = True
         self._connections.close(CLIENT_DISCONNECTED)
 
-    async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
+    async def _request_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
         if self._stopped:
             raise ConnectionClosed(CLIENT_DISCONNECTED)
-        response = await self._connections.ask(method, target, headers, body)
+        response = await self._connections.request(method, target, headers, body)
         response.secrets = secrets_in(headers)
         return response
 
     async def _credentials(self, method: str, target: str) -> RawHeaders:
         if self._auth is None:
             return []
-        # The URL of this request, which a DPoP proof contains; in HTTP with SSE it differs from the endpoint's.
+        # A DPoP proof contains the URL of the request, which differs from the endpoint's URL in HTTP with SSE.
         granted = await self._auth.headers(method, self._endpoint.origin + target)
         return [(name.encode(), value.encode()) for name, value in granted.items()]
 
 
 def _token(credentials: RawHeaders) -> bytes | None:
-    """Return the part of the credentials that is equal in all requests; a DPoP proof differs each time."""
+    """Return the token, the part of the credentials that is equal in all requests. A DPoP proof differs each time."""
     return next((value for name, value in credentials if name.lower() == _AUTHORIZATION), None)

@@ -1,6 +1,6 @@
 """Reads the response to a client's POST: the message, or the reason for a refusal.
 
-:mod:`mcptrio.http.client.link` uses it for each request. Every read has a limit.
+:mod:`mcptrio.http.client.link` uses it for each request. Every read is bounded.
 
 Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server"; MCP 2026-07-28,
 basic/transports/streamable-http, "Receiving Responses".
@@ -46,7 +46,7 @@ Answer: TypeAlias = Response | ErrorResponse
 MAX_ERROR_BODY_BYTES: Final = 64 * 1024
 """Bytes of a refusal's body that are read."""
 ERROR_BODY_TIMEOUT: Final = 5.0
-"""Seconds for reading a refusal's body; the status is known without it."""
+"""Seconds for reading a refusal's body. Without the body, the status alone is reported."""
 LINGER_TIMEOUT: Final = 1.0
 """Seconds for the rest of a response after the answer."""
 _MAX_QUOTED_CHARS: Final = 200
@@ -58,17 +58,17 @@ class AnswerReader:
     """Reads the answer to one request from one or more HTTP responses.
 
     Attributes:
-        batches: whether the revision has batches.
-        bookmark: the position at which an event stream that has ended without the answer is resumed.
+        batches: True if the revision has batches.
+        position: the position at which an event stream that has ended without the answer is resumed.
     """
 
     request: Request
     receive: Receiver
     batches: bool
     limits: MessageLimits
-    bookmark: StreamPosition = field(factory=StreamPosition)
-    _rubbish: str = field(default="", init=False)
-    """The error in the last message of a stream, if any."""
+    position: StreamPosition = field(factory=StreamPosition)
+    _malformed: str = field(default="", init=False)
+    """The error in the last message of a stream, if that message was malformed."""
     _warned: bool = field(default=False, init=False)
 
     async def read(self, response: HTTPResponse) -> Answer | str:
@@ -80,7 +80,7 @@ class AnswerReader:
             response: A response with status 200.
 
         Raises:
-            RequestFailed: It contains no answer to this request.
+            RequestFailed: The response contains no answer to this request.
             ConnectionClosed: The connection was closed here.
         """
         encoding = response.headers.get("content-encoding", "identity").lower()
@@ -101,30 +101,30 @@ class AnswerReader:
         incoming = decode(body, self.limits)
         if isinstance(incoming, Malformed):
             raise _unreadable(incoming.reply.message)
-        answer = self._take(incoming)
+        answer = self._find_answer(incoming)
         if answer is None:
             raise _unreadable("there is no response among the messages")
         return answer
 
     async def _read_events(self, response: HTTPResponse) -> Answer | str:
-        stream = EventStream(response, self.bookmark, self.limits)
+        stream = EventStream(response, self.position, self.limits)
         while (messages := await stream.read()) is not None:
             for incoming in messages:
-                answer = self._take(incoming)
+                answer = self._find_answer(incoming)
                 if answer is not None:
                     return answer
-        if self._rubbish:
-            raise _unreadable(self._rubbish)
+        if self._malformed:
+            raise _unreadable(self._malformed)
         return stream.end
 
-    def _take(self, incoming: Incoming) -> Answer | None:
-        """Return the answer if this is it, and pass other messages on.
+    def _find_answer(self, incoming: Incoming) -> Answer | None:
+        """Return the answer in a message or batch, if any, and pass other messages on.
 
         Raises:
-            RequestFailed: It is the response to another request.
+            RequestFailed: The message is the response to another request.
         """
         if not isinstance(incoming, Batch):
-            return self._take_one(incoming)
+            return self._read_message(incoming)
         # A revision without batches forbids them in responses as well.
         if not self.batches:
             raise _unreadable("a batch, which this protocol revision does not have")
@@ -134,30 +134,30 @@ class AnswerReader:
             if isinstance(message, Response | ErrorResponse) and not self._is_ours(message.id):
                 others.append(message.id)
             else:
-                answer = self._take_one(message) or answer
+                answer = self._read_message(message) or answer
         if answer is None and others:
             raise self._misdirected(others[0])
         return answer
 
-    def _take_one(self, message: Message | Malformed) -> Answer | None:
+    def _read_message(self, message: Message | Malformed) -> Answer | None:
         if isinstance(message, Response):
             if not self._is_ours(message.id):
                 raise self._misdirected(message.id)
             return Response(self.request.id, message.result)
         if isinstance(message, ErrorResponse):
-            # No id means that the server could not read the request, and the POST contained only this one.
+            # Without an id, the server could not read the request. The POST contained no other request.
             if message.id is not None and not self._is_ours(message.id):
                 raise self._misdirected(message.id)
             return ErrorResponse(self.request.id, message.code, message.message, message.data)
         if isinstance(message, Malformed):
-            # It may have been a notification, which the answer does not need. If it was the answer, nothing follows,
-            # and the error is reported at the end.
+            # This may be a notification, without which the answer is still complete. If it is the answer, nothing
+            # follows, and the error is reported at the end.
             level = logging.DEBUG if self._warned else logging.WARNING
             self._warned = True
-            self._rubbish = message.reply.message
-            _log.log(level, "%s: ignored a malformed message: %s", self.request.method, _one_line(self._rubbish))
+            self._malformed = message.reply.message
+            _log.log(level, "%s: ignored a malformed message: %s", self.request.method, _one_line(self._malformed))
             return None
-        self._rubbish = ""
+        self._malformed = ""
         self.receive(message)
         return None
 
@@ -181,7 +181,7 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
             while len(body) < MAX_ERROR_BODY_BYTES and (data := await response.read()):
                 body += data
     except RequestFailed:
-        pass  # the connection broke; the status is enough
+        pass  # the connection broke, and the status is enough
     finally:
         response.close()
     return refusal(response.status, response.headers, body, response.secrets)
@@ -198,8 +198,8 @@ def refusal(
         secrets: Secrets of the request, the longest first, which are replaced in the server's text.
     """
     if status in (301, 302, 303, 307, 308):
-        there = shown_url(headers.get("location", ""))
-        return RequestFailed(f"HTTP {status}: the server redirects to {there}; use that URL", status=status)
+        location = shown_url(headers.get("location", ""))
+        return RequestFailed(f"HTTP {status}: the server redirects to {location}; use that URL", status=status)
     if status < 300:
         return RequestFailed(f"HTTP {status}: expected an answer, got none", status=status)
     reply = _error_in(body)
@@ -209,10 +209,10 @@ def refusal(
     if reply is not None and text != reply.message:
         reply = MCPError(text, code=reply.code, data=reply.data)
     shown = _one_line(text)
-    # The markup of a page would hide its text, and a title has the same in a few words.
+    # The markup of a web page would hide its text. The title says the same in a few words.
     if reply is None and "<html" in text[:_MAX_QUOTED_CHARS].lower():
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        # Express has the title "Error" for every error, and the reason in the text.
+        # Express uses the title "Error" for every error, and has the reason in the text.
         is_telling = title is not None and title[1].strip().lower() not in ("", "error")
         page = _one_line(title[1] if title is not None and is_telling else re.sub(r"<[^<>]*>", " ", text))
         shown = f"expected an answer of an MCP server, got a web page: {page}"
@@ -221,7 +221,7 @@ def refusal(
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a refusal wants the client to wait; ``None`` if there is no readable value.
+    """Return the seconds of a ``Retry-After`` header; ``None`` if there is no readable value.
 
     Source: RFC 9110, section 10.2.3.
     """
@@ -241,32 +241,32 @@ async def finish(response: HTTPResponse) -> None:
             while await response.read():
                 pass
     except (RequestFailed, ConnectionClosed):
-        pass  # ended as well
+        pass  # the connection cannot be reused
     finally:
         response.close()
 
 
-async def _read_body(response: HTTPResponse, most: int) -> bytes:
+async def _read_body(response: HTTPResponse, max_bytes: int) -> bytes:
     """Return a whole body.
 
     Raises:
-        RequestFailed: It is larger than ``most`` bytes, or the connection broke.
+        RequestFailed: The body is larger than ``max_bytes``, or the connection broke.
     """
     length = response.headers.get("content-length", "")
-    if length.isdecimal() and len(length) < 19 and int(length) > most:
-        raise _unreadable(f"a body of {length} bytes: the limit is {most} bytes")
+    if length.isdecimal() and len(length) < 19 and int(length) > max_bytes:
+        raise _unreadable(f"a body of {length} bytes: the limit is {max_bytes} bytes")
     parts = []
     size = 0
     while data := await response.read():
         parts.append(data)
         size += len(data)
-        if size > most:
-            raise _unreadable(f"a body of more than {most} bytes: that is the limit")
+        if size > max_bytes:
+            raise _unreadable(f"a body of more than {max_bytes} bytes: that is the limit")
     return b"".join(parts)
 
 
 def _error_in(body: bytes | bytearray) -> MCPError | None:
-    """Return the JSON-RPC error in a refusal's body, or the first one of an array."""
+    """Return the JSON-RPC error in a refusal's body; of a batch, the first one."""
     incoming = decode(body, DEFAULT)
     messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
     for message in messages:
@@ -280,7 +280,7 @@ def _unreadable(message: str) -> RequestFailed:
 
 
 def _one_line(text: str) -> str:
-    """Return foreign text for an error message: limited, on one line, without control characters."""
+    """Return a text of the server for an error message: bounded, on one line, without control characters."""
     words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line

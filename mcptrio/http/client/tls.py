@@ -1,6 +1,6 @@
 """TLS contexts of the client: trusted authorities and the client's certificate, from the system or from files.
 
-:mod:`mcptrio.http.client.dialing` and the command line use it. It imports no HTTP module, because the command line
+:mod:`mcptrio.http.client.dialer` and the command line use it. It imports no HTTP module, because the command line
 needs it for every target.
 
 Source: RFC 8446; RFC 9110 section 4.3.4.
@@ -16,8 +16,8 @@ from typing import Final
 
 from mcptrio.errors import ConfigError, RequestFailed
 
-if sys.platform == "win32" or sys.platform == "darwin":  # spelled so that type checkers see it
-    # Here the certificates are in the system's store, which OpenSSL does not read.
+if sys.platform == "win32" or sys.platform == "darwin":  # type checkers understand only this form
+    # These systems keep certificates in a store that OpenSSL does not read.
     import truststore
 
 __all__ = ["client_context", "system_trust"]
@@ -29,7 +29,7 @@ _BUNDLES: Final = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Arch, BSD
 )
-"""Where distributions keep certificates. A Python that was built elsewhere looks in its builder's places."""
+"""Where distributions keep certificates. OpenSSL looks only where it was configured to when Python was built."""
 _PROTOCOLS: Final = ("http/1.1",)
 
 
@@ -41,7 +41,7 @@ def client_context(
     Args:
         ca_file: Trusted authorities in PEM, instead of those of the system.
         certificate: The client's certificate in PEM, for servers that request one.
-        key: The certificate's private key in PEM, without a passphrase; by default, it is in the same file.
+        key: The private key of the certificate in PEM, without a passphrase; by default, in the file ``certificate``.
 
     Raises:
         ConfigError: A file cannot be read or is invalid.
@@ -72,7 +72,7 @@ def system_trust(*, trust_env: bool) -> ssl.SSLContext:
     """Return a context with the authorities of the environment, or else of the system.
 
     Raises:
-        RequestFailed: They cannot be read; nothing was delivered.
+        RequestFailed: The authorities cannot be read. Nothing was delivered.
     """
     file = os.environ.get("SSL_CERT_FILE") if trust_env else None
     folder = os.environ.get("SSL_CERT_DIR") if trust_env else None

@@ -1,14 +1,15 @@
-"""A client's channel over WebSocket: a text message is one JSON-RPC message or batch.
+"""A client's channel over WebSocket. Each text message is one JSON-RPC message or batch.
 
-The client opens it for ``ws`` and ``wss`` URLs, on a connection of HTTP's dialer: with the same proxies, certificates
-and headers. trio-websocket implements the protocol. An exception in it ends only this channel, with a readable reason.
+The client opens it for ``ws`` and ``wss`` URLs. The dialer of HTTP connects it, with the same proxies, certificates and
+headers. trio-websocket implements the protocol. An exception in trio-websocket ends only this channel, with a readable
+reason.
 
 This module works around these properties of trio-websocket:
 
-- its reader answers no pings while a message waits to be taken, so our reader does nothing else;
-- a cancelled send leaves half a frame, after which :class:`Line` sends nothing more;
-- it waits for ever if the connection ends during the handshake, and raises exceptions of h11 and wsproto;
-- its size limit counts characters instead of bytes, and it has no timeout for the server's close frame.
+- Its reader answers no pings while a message waits to be received, so the task that receives does nothing else.
+- A cancelled send may leave half a frame. After that, :class:`WebSocketStream` sends nothing more.
+- The handshake waits forever if the connection ends, and raises exceptions of h11 and wsproto.
+- The size limit counts characters instead of bytes, and there is no timeout for the server's close frame.
 
 Source: RFC 6455; trio-websocket 0.12; MCP 2026-07-28 and 2025-11-25, basic/transports, "Custom Transports".
 """
@@ -29,11 +30,11 @@ from wsproto.utilities import ProtocolError
 from mcptrio.abc import ClientAuth
 from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
 from mcptrio.http.client.connection_pool import RawHeaders
-from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialer, Dialing
+from mcptrio.http.client.dialer import DEFAULT_DIALING, Dialer, Dialing
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import ClientHeaders
 from mcptrio.http.client.requests import MAX_RETRIES
-from mcptrio.http.client.websocket_line import Line
+from mcptrio.http.client.websocket_stream import WebSocketStream
 from mcptrio.http.headers import Headers
 from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe, is_orderly
 from mcptrio.protocol.jsonrpc import decode, encode
@@ -57,7 +58,7 @@ class Pings:
 
     Args:
         interval: Seconds without data after which a ping is sent.
-        timeout: Seconds in which any data must arrive after a ping, or the channel ends.
+        timeout: Seconds after a ping. If no data arrives in this time, the channel ends.
     """
 
     interval: float = 20.0
@@ -73,16 +74,16 @@ class WebSocketChannel:
     See :class:`mcptrio.abc.MessageChannel`.
     """
 
-    def __init__(self, line: Line, *, name: str, limits: MessageLimits) -> None:
+    def __init__(self, stream: WebSocketStream, *, name: str, limits: MessageLimits) -> None:
         self.name = name
-        self._line = line
+        self._stream = stream
         self._limits = limits
-        self._life = trio.CancelScope()
-        self._over = trio.Event()
+        self._scope = trio.CancelScope()
+        self._has_ended = trio.Event()
         self._connection: trio_websocket.WebSocketConnection
         self._open = False
         self._broken: str | None = None
-        """The reason for its end, if we know more than the close code tells."""
+        """Why the channel has ended, if the close code does not tell."""
         self._close_frame: tuple[CloseCode, str | None] = (CloseCode.DONE, None)
 
     async def receive(self) -> list[Incoming]:
@@ -91,7 +92,7 @@ class WebSocketChannel:
         with suppress(trio_websocket.ConnectionClosed):
             message = await self._connection.get_message()
         if message is None:
-            reason = await self._why()
+            reason = await self._end_reason()
             if reason is None:
                 raise trio.EndOfChannel
             raise ConnectionClosed(reason)
@@ -110,68 +111,68 @@ class WebSocketChannel:
             for each in messages:
                 await self._connection.send_message(encode(each).decode())
             return
-        raise ConnectionClosed(await self._why() or "the server has closed the connection")
+        raise ConnectionClosed(await self._end_reason() or "the server has closed the connection")
 
     async def aclose(self) -> None:
         """Exchange close frames, for at most :data:`CLOSE_TIMEOUT` seconds, and close the socket."""
         if self._broken is None:
             self._broken = _CLIENT_DISCONNECTED
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-            with suppress(ProtocolError):  # it may have ended by now
+            with suppress(ProtocolError):  # the connection may have ended already
                 await self._connection.aclose(*self._close_frame)
-        self._line.close()
-        self._life.cancel()
+        self._stream.close()
+        self._scope.cancel()
         await trio.lowlevel.checkpoint()
 
     async def run(
         self, endpoint: HTTPEndpoint, headers: RawHeaders, pings: Pings, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """Make the handshake, then run until closed; started by :func:`open_websocket_channel`.
+        """Make the handshake, then run until closed. :func:`open_websocket_channel` starts this.
 
         Raises:
-            RequestFailed: There is no WebSocket at this URL. Only before ``task_status`` is started.
+            RequestFailed: There is no WebSocket at this URL. Raised only before ``task_status`` is started.
         """
         problem: BaseException | None = None
         try:
-            with self._life:
+            with self._scope:
                 async with trio.open_nursery() as nursery:
-                    self._connection = await self._shake_hands(nursery, endpoint, headers)
+                    self._connection = await self._handshake(nursery, endpoint, headers)
                     if self._connection.subprotocol == SUBPROTOCOL:
                         self._open = True
                         # The close handshake needs the reader even after a cancellation; aclose() bounds it.
-                        self._life.shield = True
+                        self._scope.shield = True
                         task_status.started()
                         nursery.start_soon(self._keep_alive, pings)
                     else:
-                        self._life.cancel()
-        except* (trio_websocket.HandshakeError, ProtocolError, h11.ProtocolError, ValueError, _BrokenOff) as group:
+                        self._scope.cancel()
+        except* (trio_websocket.HandshakeError, ProtocolError, h11.ProtocolError, ValueError, _Disconnected) as group:
             problem = _innermost(group)
         finally:
-            self._line.close()
-            self._over.set()
+            self._stream.close()
+            self._has_ended.set()
         if not self._open:
             if problem is not None:
-                raise self._line.refusal()[0] from problem
+                raise self._stream.refusal()[0] from problem
             raise RequestFailed(f"expected a WebSocket of the subprotocol {SUBPROTOCOL}, got one without")
         if problem is not None and self._broken is None:
             self._broken = f"the server broke the WebSocket protocol: {problem}"
 
-    async def _shake_hands(
+    async def _handshake(
         self, nursery: trio.Nursery, endpoint: HTTPEndpoint, headers: RawHeaders
     ) -> trio_websocket.WebSocketConnection:
         # trio-websocket runs its reader in the nursery, where it raises errors about the response.
         async with trio.open_nursery() as waiting:
 
             async def fail_without_handshake() -> None:
-                await self._line.ended.wait()
+                await self._stream.ended.wait()
                 # The handshake may have been completed at the same moment.
-                if not self._line.opened:
-                    raise _BrokenOff
+                if not self._stream.opened:
+                    raise _Disconnected
 
             waiting.start_soon(fail_without_handshake)
             connection = await trio_websocket.wrap_client_stream(
                 nursery,
-                cast(Any, self._line),
+                cast(Any, self._stream),
                 endpoint.authority,
                 endpoint.target,
                 subprotocols=[SUBPROTOCOL],
@@ -180,16 +181,16 @@ class WebSocketChannel:
                 max_message_size=self._limits.bytes,
                 receive_buffer_size=_MAX_READ_BYTES,
             )
-            self._line.opened = True
+            self._stream.opened = True
             waiting.cancel_scope.cancel()
         return connection
 
     async def _keep_alive(self, pings: Pings) -> None:
-        """Send pings, and end the channel when nothing comes from the server."""
-        # Any data counts as an answer, because a pong cannot overtake a long message.
-        line = self._line
+        """Send pings, and end the channel if the server sends nothing."""
+        # Any data answers a ping, because a pong cannot overtake a long message.
+        stream = self._stream
         while True:
-            idle = trio.current_time() - line.last_received
+            idle = trio.current_time() - stream.last_received
             if idle < pings.interval:
                 await trio.sleep(pings.interval - idle)
                 continue
@@ -199,22 +200,22 @@ class WebSocketChannel:
                     await self._connection.ping()
                 except (trio_websocket.ConnectionClosed, ProtocolError):
                     return  # the channel has ended; receive() reports it
-            if line.last_received < sent:
+            if stream.last_received < sent:
                 self._broken = f"the server has not answered a ping within {pings.timeout:g} s"
-                self._life.cancel()
+                self._scope.cancel()
 
-    async def _why(self) -> str | None:
-        """Return the reason for the end; ``None`` if the server has closed the connection properly."""
+    async def _end_reason(self) -> str | None:
+        """Return why the channel has ended; ``None`` if the server has closed the connection properly."""
         closed = self._connection.closed
         if closed is None or closed.code == CloseCode.BROKEN:
             # The reader has ended; wait until run() has its exception.
             with trio.move_on_after(CLOSE_TIMEOUT):
-                self._life.cancel()
-                await self._over.wait()
+                self._scope.cancel()
+                await self._has_ended.wait()
         if self._broken is not None:
             return self._broken
-        if self._line.problem is not None:
-            return self._line.problem
+        if self._stream.problem is not None:
+            return self._stream.problem
         if closed is None or closed.code == CloseCode.BROKEN:
             return "the connection to the server broke"
         return None if is_orderly(closed.code) else f"the server closed it: {describe(closed.code, closed.reason)}"
@@ -225,7 +226,7 @@ class WebSocketChannel:
         return ConnectionClosed(self._broken)
 
 
-class _BrokenOff(Exception):
+class _Disconnected(Exception):
     """The connection ended during the handshake."""
 
 
@@ -250,8 +251,8 @@ async def open_websocket_channel(
     Args:
         url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are not logged.
         headers: Headers of the upgrade request, in addition to those of the protocol.
-        auth: Asked for headers of that request, and once more after 401 or 403. Receives the URL as ``http`` or
-            ``https``.
+        auth: Returns the credentials of that request, and is asked once more after 401 or 403. It receives the URL as
+            ``http`` or ``https``.
         limits: Limits of one message.
         dialing: Proxies, certificates, and the timeout for connecting and the handshake together.
 
@@ -262,30 +263,32 @@ async def open_websocket_channel(
         ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url, SCHEMES)
-    own = ClientHeaders(endpoint, headers, authorized=auth is not None)
-    # Like HTTP, except that a proxy must open a tunnel.
-    below = evolve(endpoint, scheme="https" if endpoint.scheme == "wss" else "http")
-    dialer = Dialer(below, dialing, tunnels=True)
+    client_headers = ClientHeaders(endpoint, headers, authorized=auth is not None)
+    # The dialer connects as for HTTP, except that a proxy must open a tunnel.
+    http_endpoint = evolve(endpoint, scheme="https" if endpoint.scheme == "wss" else "http")
+    dialer = Dialer(http_endpoint, dialing, tunnels=True)
     failure: RequestFailed | AuthorizationError | None = None
     async with trio.open_nursery() as nursery:
 
         async def connect() -> WebSocketChannel | _Refused:
-            granted = await auth.headers("GET", below.url) if auth is not None else _NO_HEADERS
+            granted = await auth.headers("GET", http_endpoint.url) if auth is not None else _NO_HEADERS
             credentials = [(name.encode(), value.encode()) for name, value in granted.items()]
             with trio.move_on_after(dialing.connect_timeout):
-                line = Line(*await dialer.dial())
-                channel = WebSocketChannel(line, name=endpoint.name, limits=limits)
+                stream = WebSocketStream(*await dialer.dial())
+                channel = WebSocketChannel(stream, name=endpoint.name, limits=limits)
                 try:
-                    await nursery.start(channel.run, endpoint, [*own.of_upgrade(), *credentials], pings)
+                    await nursery.start(channel.run, endpoint, [*client_headers.of_upgrade(), *credentials], pings)
                 except RequestFailed as error:
-                    return _Refused(error, line.refusal()[1])
+                    return _Refused(error, stream.refusal()[1])
                 return channel
             raise RequestFailed(f"no WebSocket within {dialing.connect_timeout:g} seconds", delivered=False)
 
         try:
             opened = await connect()
             for _ in range(MAX_RETRIES):
-                if not isinstance(opened, _Refused) or auth is None or not await _challenged(auth, below.url, opened):
+                if not isinstance(opened, _Refused) or auth is None:
+                    break
+                if not await _challenged(auth, http_endpoint.url, opened):
                     break
                 opened = await connect()
             if isinstance(opened, _Refused):

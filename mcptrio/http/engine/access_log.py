@@ -1,7 +1,7 @@
 """The access log: one line per request, written later by one task.
 
-The server owns it. A request only adds its data and never waits for the log: beyond :data:`MAX_PENDING_LINES` between
-two writes, requests are only counted.
+The server owns it. A request only queues its data, so it never waits for the log. When :data:`MAX_PENDING_LINES`
+requests are queued, further ones are only counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import trio
 __all__ = ["ACCESS", "AccessLog", "shown_client"]
 
 ACCESS: Final = logging.getLogger("mcptrio.http.access")
-"""At level INFO: ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms tools/call add``; without queries and headers, which may hold
-secrets."""
+"""Gets lines of level INFO such as ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms tools/call add``. Queries and headers are
+not logged, because they may contain secrets."""
 
 MAX_PENDING_LINES: Final = 10_000
 
@@ -26,7 +26,7 @@ class AccessLog:
     """Collects one line per request, to be written later by one task.
 
     Args:
-        wanted: Whether the operator wants an access log.
+        wanted: True if the operator wants an access log.
     """
 
     def __init__(self, *, wanted: bool) -> None:
@@ -35,12 +35,12 @@ class AccessLog:
         self._lost = 0
 
     def add(self, client: object, method: str, path: str, status: int, began: float, note: str) -> None:
-        """Remember a request that has been answered.
+        """Queue the line of a request that has been answered.
 
         Args:
             client: The client's address, in the form of an ASGI scope.
             began: The time of the request's start, on Trio's clock.
-            note: Appended to the line.
+            note: A text that is appended to the line.
         """
         if len(self._lines) < MAX_PENDING_LINES:
             seconds = trio.current_time() - began
@@ -49,15 +49,15 @@ class AccessLog:
             self._lost += 1
 
     def write(self) -> None:
-        """Write the remembered lines."""
+        """Write the queued lines."""
         while self._lines:
             ended, client, method, path, status, seconds, note = self._lines.popleft()
             template = '%s "%s %s" %d %.1f ms' + (" %s" if note else "")
-            # A decoded path may contain line ends, and a name any character: a client must not forge log lines.
+            # A decoded path may contain line ends, and a name any character. A client must not forge log lines.
             args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
-            # The logging functions accept no timestamp, so make the record here.
+            # The functions of logging accept no timestamp, so the record is made here.
             record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, template, args, None)
-            # When the request ended; this write happens up to a second later.
+            # The time at which the request ended. The line is written up to a second later.
             record.created, record.msecs = ended, (ended % 1) * 1000
             ACCESS.handle(record)
         if self._lost:

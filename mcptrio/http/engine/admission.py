@@ -1,7 +1,8 @@
 """Decides which connections the server keeps when there are too many.
 
-The server asks it for each accepted connection. One address has at most its share of the connections. If no place is
-left, the connection that has waited longest for a request is closed; if all are busy, the new one is refused.
+The server calls it for each accepted connection. One address may have only its share of the connections. If the limit
+is reached, the connection that has waited longest for a request is closed. If all connections are busy, the new one is
+refused.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from mcptrio.transports.descriptor_limit import max_connections
 __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
-"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of idle connections
-therefore evicts itself and not the clients that are at work."""
+"""Seconds by which a connection that has had a request may wait longer than one without. So a flood of unused
+connections evicts its own connections, and not those of active clients."""
 
 
 class Evictable(Protocol):
@@ -41,16 +42,16 @@ class Admission:
         self._share = max(1, int(self._limit * limits.address_share))
         self._proxies = proxies
         self.open: dict[Evictable, str | None] = {}
-        """The connections that have a place, with their owners."""
+        """The admitted connections, with their owners."""
         self._by_owner: Counter[str] = Counter()
         self.unused: OrderedDict[Evictable, float] = OrderedDict()
-        """Connections that have not had a request, with the time of their start; the oldest first."""
+        """Connections that have not had a request, with the time at which they were accepted; the oldest first."""
         self.idle: OrderedDict[Evictable, float] = OrderedDict()
-        """Connections that wait for their next request, with the time of the last; the oldest first.
+        """Connections that wait for their next request, with the time at which the last one ended; the oldest first.
 
-        A connection enters and leaves this itself, and leaves ``unused``, because every request does that."""
+        Connections change this and ``unused`` themselves, because a method call for every request would be slower."""
         self._closing: set[Evictable] = set()
-        """Connections that have lost their place and still have their descriptor."""
+        """Evicted connections whose descriptor is still open."""
 
     def owner_of(self, client: Any) -> str | None:
         """Return the address or IPv6 network that a connection counts for; ``None`` if it has no share.
@@ -65,24 +66,24 @@ class Admission:
     def has_room(self, owner: str | None) -> bool:
         """Return whether another connection may be accepted, after closing an idle one if needed."""
         if owner is not None and self._by_owner[owner] >= self._share:
-            # Only a connection of this address: an address must not push out the connections of others.
+            # Only a connection of this address is closed: an address must not evict the connections of others.
             return self._evict(owner)
         return len(self.open) < self._limit or self._evict()
 
     def make_room(self) -> bool:
         """Close the connection that has waited longest for a request, and return whether there was one."""
-        # Called when the process is out of descriptors: one that is closing already will free the one that is needed.
+        # Called when the process is out of descriptors. A connection that is closing already will free one.
         return bool(self._closing) or self._evict()
 
     def enter(self, connection: Evictable, owner: str | None) -> None:
-        """Take a place for a new connection."""
+        """Add a new connection."""
         self.open[connection] = owner
         if owner is not None:
             self._by_owner[owner] += 1
         self.unused[connection] = monotonic()
 
     def leave(self, connection: Evictable) -> None:
-        """Give the place of an ended connection back, unless it was evicted."""
+        """Remove a connection that has ended."""
         self._closing.discard(connection)
         self._release(connection)
 
@@ -95,7 +96,7 @@ class Admission:
         if owner is not None:
             self._by_owner[owner] -= 1
             if not self._by_owner[owner]:
-                # Or the counter would grow with every address ever seen.
+                # Otherwise the counter would grow with every address ever seen.
                 del self._by_owner[owner]
 
     def _evict(self, owner: str | None = None) -> bool:
@@ -104,7 +105,8 @@ class Admission:
             idle = unused
         if idle is None:
             return False
-        # Its descriptor is closed when its task runs next; the reserve of descriptors covers that moment.
+        # The task of the connection closes the descriptor when it runs next. Until then, the reserve of descriptors is
+        # used.
         self._release(idle)
         self._closing.add(idle)
         idle.end_if_idle()

@@ -1,8 +1,8 @@
 """One accepted socket: its requests, and one response after the other.
 
-The server makes it. Two tasks work for it. :meth:`HTTPConnection.run` reads as long as the connection lives, so it
-notices a disconnect while the application runs. A worker of the server runs the application. ``run`` ends when the
-client, the application, a deadline or the server ends the connection, and it has then closed the socket.
+The server makes it. Two tasks work for a connection. :meth:`HTTPConnection.run` reads as long as the connection is
+open, so it notices a disconnect while the application runs. A worker of the server runs the application. ``run``
+returns when the client, the application, a deadline or the server ends the connection, and has then closed the socket.
 
 ===================  =============================  =====================  =====================
 ``ConnectionState``  lasts until                    deadline               at the deadline
@@ -16,7 +16,7 @@ client, the application, a deadline or the server ends the connection, and it ha
 ===================  =============================  =====================  =====================
 
 Three waits have their own deadlines in every state: a write (``write_timeout``, then the connection is cut), the
-next byte of a body (``body_timeout``, then the client counts as disconnected) and an idle WebSocket
+next byte of a body (``body_timeout``, then the client is regarded as disconnected) and an idle WebSocket
 (``ping_interval``). States change from top to bottom, except that ``SERVING`` returns to ``WAITING`` or ``HEAD`` for
 the next request.
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["HTTPConnection"]
 
 _LINGER_TIMEOUT: Final = 0.5
-"""Seconds in which the rest of a client's data is read and dropped, so that it can read the last response."""
+"""Seconds for which the data of a client is read and dropped, so that the client can read the last response."""
 _NOT_TLS: Final = b"this port speaks HTTPS\n"
 _MAX_PIPELINED_REQUESTS: Final = 16
 """Pipelined requests that may wait behind the current one before reading stops."""
@@ -56,20 +56,20 @@ ConnectionState = Enum("ConnectionState", "SECURING WAITING HEAD SERVING LINGERI
 
 class HTTPConnection:
     __slots__ = (
-        "_answered",
-        "_body_until",
+        "_answered_event",
+        "_body_deadline",
         "_current",
-        "_filling",
         "_parser",
         "_pending",
         "_reading",
+        "_receiving",
         "_refused",
-        "_room",
+        "_room_event",
         "_state",
-        "_until",
+        "_state_deadline",
         "_websocket",
         "_wire",
-        "_writing_until",
+        "_write_deadline",
         "client",
         "engine",
         "extensions",
@@ -86,18 +86,18 @@ class HTTPConnection:
         self._reading = trio.CancelScope()
         self._pending: list[EngineExchange | WebSocketExchange] = []
         self._current: EngineExchange | WebSocketExchange | None = None
-        self._filling: EngineExchange | WebSocketExchange | None = None
+        self._receiving: EngineExchange | WebSocketExchange | None = None
         """The exchange whose request is being received."""
         self._websocket: WebSocketExchange | None = None
         self._refused: MalformedRequest | None = None
-        self._room: trio.Event | None = None
-        self._answered: trio.Event | None = None
+        self._room_event: trio.Event | None = None
+        self._answered_event: trio.Event | None = None
         self._state = ConnectionState.SECURING
-        self._until: float | None = inf
-        """The deadline of the state; ``None`` until the server's next check sets it. To read the clock after each
-        request would double the cost of a change of state."""
-        self._writing_until = inf
-        self._body_until = inf
+        self._state_deadline: float | None = inf
+        """The deadline of the state; ``None`` until the server's next check sets it, because reading the clock after
+        each request would double the cost of a change of state."""
+        self._write_deadline = inf
+        self._body_deadline = inf
 
     async def run(self) -> None:
         engine, tls = self.engine, self._wire.tls
@@ -114,20 +114,20 @@ class HTTPConnection:
             if http2 is not None and not self._reading.cancel_called:
                 self._reading = trio.CancelScope()
                 await http2(self)
-            self._leave()
+            self._notify_disconnected()
             while self._current is not None and self._state is not ConnectionState.CLOSED:
-                # The client may have closed only its half: send the application's response.
-                self._answered = trio.Event()
-                await self._answered.wait()
+                # The client may have closed only its half of the connection, so still send the response.
+                self._answered_event = trio.Event()
+                await self._answered_event.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # caused by the client; a failed handshake is in the log
+            pass  # the client has caused this, and a failed handshake is logged already
         finally:
-            self._leave()
+            self._notify_disconnected()
             self._parser.close()
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await self._wire.close()
 
-    # What an exchange needs
+    # For an exchange
 
     @property
     def scheme(self) -> str:
@@ -144,31 +144,32 @@ class HTTPConnection:
 
     async def write_rest(self, rest: bytes | memoryview) -> bool:
         """Send the rest that :meth:`write_now` has returned, like :meth:`write`."""
-        self._writing_until = trio.current_time() + self.engine.limits.write_timeout
+        self._write_deadline = trio.current_time() + self.engine.limits.write_timeout
         is_sent = False
         try:
             is_sent = await self._wire.send(rest)
         finally:
-            self._writing_until = inf
+            self._write_deadline = inf
             if not is_sent:
-                # Broken, or cancelled in the middle of a message: the client could not read anything after it.
+                # The connection broke, or the write was cancelled in the middle of a message. The client could not read
+                # anything after that.
                 self.cut()
         return is_sent
 
     def resume(self) -> None:
-        """Continue to read, because the application has taken data."""
-        if self._room is not None:
-            self._room.set()
-            self._room = None
+        """Continue to read, because the application has consumed data."""
+        if self._room_event is not None:
+            self._room_event.set()
+            self._room_event = None
 
     def finish(self, exchange: EngineExchange | WebSocketExchange) -> None:
-        """Log an exchange that has ended, once."""
+        """Log an exchange that has ended."""
         exchange.is_logged = True
         self.log_request(exchange.head.method, exchange.head.path, exchange.status, exchange.began, exchange.note)
 
     def log_request(self, method: str, path: str, status: int, began: float, note: str = "") -> None:
-        """Add a request to the access log. Status 0 means that the client left before it was answered."""
-        # The status that nginx logs in this case.
+        """Add a request to the access log. Status 0 means that the client has disconnected before the response."""
+        # nginx logs 499 in this case.
         self.engine.access_log.add(self.client, method, path, status or 499, began, note)
 
     # For HTTP/2
@@ -193,18 +194,19 @@ class HTTPConnection:
         self.engine.log_failure(self.client)
 
     def mark_busy(self) -> None:
-        """Note that a request is being served: no deadline, and the connection keeps its place."""
+        """Note that a request is being served, so the connection has no deadline and is not evicted."""
         if self._state is not ConnectionState.CLOSED:
-            self._state, self._until = ConnectionState.SERVING, inf
+            self._state, self._state_deadline = ConnectionState.SERVING, inf
         admission = self.engine.admission
-        # Only a connection without an earlier request is still among the unused.
+        # A connection that was not idle has not had a request yet.
         if admission.idle.pop(self, None) is None:
             admission.unused.pop(self, None)
 
     def mark_idle(self) -> None:
         """Note that no request is being served."""
         if self._state is not ConnectionState.CLOSED:
-            self._state, self._until = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING, None
+            self._state = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING
+            self._state_deadline = None
         admission = self.engine.admission
         if self in admission.open:
             admission.idle[self] = monotonic()
@@ -222,13 +224,13 @@ class HTTPConnection:
     # For the workers
 
     async def _serve(self, exchange: EngineExchange | WebSocketExchange) -> None:
-        """Have the application serve a request, and those that wait behind it."""
+        """Have the application serve a request, and then the pipelined ones."""
         following: EngineExchange | WebSocketExchange | None = exchange
         while following is not None:
             await self.engine.run(following, self.client)
             following = self._next(following)
             if following is not None:
-                # Pipelined requests may each be served without a checkpoint; let other clients have a turn.
+                # Each pipelined request may be served without a checkpoint, so let other tasks run.
                 await trio.lowlevel.checkpoint()
 
     def _next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
@@ -236,14 +238,14 @@ class HTTPConnection:
         is_closed = self._state is ConnectionState.CLOSED
         if isinstance(done, EngineExchange) and done.is_kept_open and not (done.is_complete or is_closed):
             if not done.closes:
-                # An event stream may stay open for hours; free the parser until the next request.
-                self._parser.rest()
+                # An event stream may stay open for hours, so free the parser until the next request.
+                self._parser.free_parser()
             return None
         self._current = None
         if not done.is_logged:
             self.finish(done)
-        if self._answered is not None:
-            self._answered.set()
+        if self._answered_event is not None:
+            self._answered_event.set()
         if is_closed:
             return None
         if not done.is_complete:
@@ -274,14 +276,14 @@ class HTTPConnection:
 
     def expire(self, now: float) -> None:
         """End the wait whose deadline has passed, as the table above says."""
-        if now >= self._writing_until:
+        if now >= self._write_deadline:
             self.cut()
-        elif now >= self._body_until:
-            self._give_body_up()
-        elif self._until is None:
+        elif now >= self._body_deadline:
+            self._expire_body()
+        elif self._state_deadline is None:
             limits, has_begun = self.engine.limits, self._state is ConnectionState.HEAD
-            self._until = now + (limits.header_timeout if has_begun else limits.keepalive_timeout)
-        elif now >= self._until:
+            self._state_deadline = now + (limits.header_timeout if has_begun else limits.keepalive_timeout)
+        elif now >= self._state_deadline:
             if self._state is ConnectionState.HEAD:
                 self._refuse(408)
             else:
@@ -290,7 +292,7 @@ class HTTPConnection:
             self._websocket.check_liveness(now)
 
     def end_if_idle(self) -> None:
-        """Close now unless a request is being served: the server is stopping or needs the place."""
+        """Close the connection unless a request is being served: the server is stopping or needs the descriptor."""
         if self._state is not ConnectionState.SERVING:
             self._reading.cancel()
 
@@ -302,7 +304,7 @@ class HTTPConnection:
 
     def _enter(self, state: ConnectionState, seconds: float) -> None:
         if self._state is not ConnectionState.CLOSED:
-            self._state, self._until = state, trio.current_time() + seconds
+            self._state, self._state_deadline = state, trio.current_time() + seconds
 
     async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
         """Complete the TLS handshake, and log a failed one.
@@ -334,16 +336,16 @@ class HTTPConnection:
             events = self._parser.feed(data)
             # 10,000 waiting connections must not each hold the buffer of their last read.
             data = b""
-            await self._take_all(events)
+            await self._handle_events(events)
             while self._parser.unread and not self._is_lingering:
-                # One packet may hold a thousand heads; other connections get a turn between the pieces.
+                # One packet may hold a thousand heads, so let other tasks run between the pieces.
                 await trio.lowlevel.checkpoint()
-                await self._take_all(self._parser.feed(b""))
+                await self._handle_events(self._parser.feed(b""))
 
-    async def _take_all(self, events: list[Event]) -> None:
-        """Serve the parsed events, and wait while too much is queued for the application."""
+    async def _handle_events(self, events: list[Event]) -> None:
+        """Handle the parsed events, and wait while too much is queued for the application."""
         for event in events:
-            self._take(event)
+            self._handle_event(event)
         if self._current is None:
             if self._pending:
                 self.mark_busy()
@@ -353,73 +355,73 @@ class HTTPConnection:
                 self._refuse(self._refused.status)
             elif self._parser.began and self._state is ConnectionState.WAITING:
                 self._enter(ConnectionState.HEAD, self.engine.limits.header_timeout)
-        if self._filling is not None or len(self._pending) > _MAX_PIPELINED_REQUESTS:
+        if self._receiving is not None or len(self._pending) > _MAX_PIPELINED_REQUESTS:
             await self._wait_for_room()
 
     async def _wait_for_room(self) -> None:
-        """Wait until the application has taken enough of the received data."""
-        filling = self._filling
-        # The client may not send more now, so it has no deadline.
-        self._body_until = inf
+        """Wait until the application has consumed enough of the received data."""
+        receiving = self._receiving
+        # The client need not send more in the meantime, so it has no deadline.
+        self._body_deadline = inf
         while not self._is_lingering and (
             len(self._pending) > _MAX_PIPELINED_REQUESTS
-            or (isinstance(filling, EngineExchange) and filling.buffered > MAX_BUFFERED_BYTES)
+            or (isinstance(receiving, EngineExchange) and receiving.buffered > MAX_BUFFERED_BYTES)
         ):
-            self._room = trio.Event()
-            await self._room.wait()
-        if isinstance(filling, EngineExchange):
-            # From now on the connection waits for the client.
-            self._body_until = trio.current_time() + self.engine.limits.body_timeout
+            self._room_event = trio.Event()
+            await self._room_event.wait()
+        if isinstance(receiving, EngineExchange):
+            # From now on the connection waits for the client again.
+            self._body_deadline = trio.current_time() + self.engine.limits.body_timeout
 
-    def _give_body_up(self) -> None:
-        filling = self._filling
-        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.AWAITING_100:
-            # The application has not asked for the body, so the client may wait.
-            self._body_until = trio.current_time() + self.engine.limits.body_timeout
-        elif isinstance(filling, EngineExchange):
-            self._body_until = inf
-            filling.closes = True
-            filling.refusal = 408
-            filling.leave()
+    def _expire_body(self) -> None:
+        receiving = self._receiving
+        if isinstance(receiving, EngineExchange) and receiving.reading is ReadingState.AWAITING_100:
+            # The client may still wait, because the application has not asked for the body yet.
+            self._body_deadline = trio.current_time() + self.engine.limits.body_timeout
+        elif isinstance(receiving, EngineExchange):
+            self._body_deadline = inf
+            receiving.closes = True
+            receiving.refusal = 408
+            receiving.disconnected()
 
-    def _take(self, event: object) -> None:
+    def _handle_event(self, event: object) -> None:
         if isinstance(event, ParsedHead):
             if event.is_websocket:
-                # Imported late: most servers never see a WebSocket, and wsproto imports all of h11.
+                # Imported here, because most servers never open a WebSocket, and wsproto imports all of h11.
                 from mcptrio.http.engine.websocket import WebSocketExchange
 
-                self._filling = WebSocketExchange(self, event)
+                self._receiving = WebSocketExchange(self, event)
             else:
-                self._filling = EngineExchange(self, event)
-            self._pending.append(self._filling)
+                self._receiving = EngineExchange(self, event)
+            self._pending.append(self._receiving)
         elif isinstance(event, bytes):
-            assert isinstance(self._filling, EngineExchange)
-            self._filling.feed(event)
+            assert isinstance(self._receiving, EngineExchange)
+            self._receiving.feed(event)
         elif isinstance(event, RequestEnd):
-            assert self._filling is not None
-            self._filling.end()
-            if isinstance(self._filling, EngineExchange):
-                self._filling = None
-                self._body_until = inf
+            assert self._receiving is not None
+            self._receiving.end()
+            if isinstance(self._receiving, EngineExchange):
+                self._receiving = None
+                self._body_deadline = inf
         elif isinstance(event, Upgraded):
-            assert self._filling is not None
-            assert not isinstance(self._filling, EngineExchange)
-            self._websocket = self._filling
+            assert self._receiving is not None
+            assert not isinstance(self._receiving, EngineExchange)
+            self._websocket = self._receiving
             self._websocket.early = event.data
         elif isinstance(event, MalformedRequest):
             self._refused = event
             self.engine.log_refusal(self.client, event)
-            if isinstance(self._filling, EngineExchange):
+            if isinstance(self._receiving, EngineExchange):
                 # The body of the current request will never be complete.
-                self._filling.closes = True
-                self._filling.refusal = event.status
-                self._filling.leave()
-                self._filling = None
-                self._body_until = inf
+                self._receiving.closes = True
+                self._receiving.refusal = event.status
+                self._receiving.disconnected()
+                self._receiving = None
+                self._body_deadline = inf
 
     def _refuse(self, status: int) -> None:
         """Answer invalid data with an error status, and linger."""
-        # No other response is being written. The reading task must not wait for a client, so another one writes.
+        # No other response is being written. The reading task must not wait for the client, so another task writes.
         rest = self._wire.send_now(self.engine.error(status))
         if rest:
             self.engine.start_soon(self.write, bytes(rest))
@@ -427,7 +429,7 @@ class HTTPConnection:
 
     def _linger(self, *, is_uploading: bool) -> None:
         """Linger after the last response (RFC 9112 section 9.6)."""
-        # Closing a socket with unread data makes the system reset the connection, and the client may then lose the
+        # If a socket is closed with unread data, the system resets the connection, and the client may lose the
         # response. So read for a moment longer.
         self._enter(ConnectionState.LINGERING, _LINGER_TIMEOUT)
         if self._wire.tls is not None and not is_uploading:
@@ -436,8 +438,8 @@ class HTTPConnection:
         self._wire.half_close()
         self.resume()
 
-    def _leave(self) -> None:
+    def _notify_disconnected(self) -> None:
         """Tell the application that the client has disconnected."""
         for exchange in (self._current, *self._pending):
             if exchange is not None:
-                exchange.leave()
+                exchange.disconnected()

@@ -1,6 +1,7 @@
 """The shared state of one server's connections: the application, its workers, the limits and the logs.
 
-The server makes it. It logs an exception of an application or a connection, and only that request or connection ends.
+The server makes it. An exception of the application ends only its request, and an exception of a connection ends only
+that connection. Both are logged here.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mcptrio.transports.rate_limited_log import RateLimitedLog
 __all__ = ["HTTPEngine", "ServedRequest", "status_line"]
 
 _MAX_IDLE_WORKERS: Final = 256
-"""Workers that stay when there is nothing to do; further ones end."""
+"""Workers that are kept while there is no request; further ones end."""
 _STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
 
 _Job: TypeAlias = tuple[Callable[[Any], Awaitable[None]], Any]
@@ -42,15 +43,15 @@ class ServedRequest(Protocol):
     """A request as the server runs the application for it."""
 
     is_gone: bool
-    """Whether the client has left."""
+    """True once the client has disconnected."""
     is_kept_open: bool
-    """Whether the response continues without the application."""
+    """True if the response continues without the application."""
     refusal: int
     """The status of an invalid request, sent if the application has not responded; 0 if it is valid."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the response has been written."""
+        """True once the response has been written."""
         ...
 
     @property
@@ -84,21 +85,21 @@ class HTTPEngine:
         self.nursery: trio.Nursery
         self.http2: Callable[[Any], Awaitable[None]] | None = None
         self.is_draining = False
-        """Whether each connection ends with its next response."""
+        """True if each connection ends with its next response."""
         self.is_ending = False
-        """Whether each connection ends with its present response."""
+        """True if each connection ends with its current response."""
         self._sparing = RateLimitedLog(LOG, per_key=10, total=100)
         self._app = app
         self._context: Context = copy_context()
-        self._idle: list[Waiter[_Job]] = []
-        self._dated: tuple[int, bytes] = (0, b"")
+        self._idle_workers: list[Waiter[_Job]] = []
+        self._cached_date: tuple[int, bytes] = (0, b"")
 
     def date(self) -> bytes:
         """Return the Date header and the end of a head, formatted once a second."""
         now = int(time())
-        if now != self._dated[0]:
-            self._dated = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
-        return self._dated[1]
+        if now != self._cached_date[0]:
+            self._cached_date = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
+        return self._cached_date[1]
 
     def error(self, status: int, body: bytes = b"") -> bytes:
         """Return the response to data that is not a valid request. The connection ends with it."""
@@ -111,47 +112,47 @@ class HTTPEngine:
         return {"tls": tls_extension(stream)}
 
     def log_handshake(self, client: Any, error: ssl.SSLError) -> None:
-        """Log why a TLS handshake failed, unless the client just closed, like health checks do."""
+        """Log why a TLS handshake failed, unless the client only closed the connection, as health checks do."""
         if not isinstance(error, ssl.SSLEOFError):
-            # The exception's text names a line of OpenSSL's source; the reason and the certificate's fault say more.
+            # The exception's text names a line of OpenSSL's source. The reason and the certificate's fault say more.
             reason = (error.reason or str(error)).lower().replace("_", " ")
             if isinstance(error, ssl.SSLCertVerificationError):
                 reason = f"{reason}: {error.verify_message}"
             self._log(logging.INFO, client, "TLS handshake with %s failed: %s", shown_client(client), reason)
 
     def log_refusal(self, client: object, refused: MalformedRequest) -> None:
-        LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
+        LOG.debug("%s was refused with %d: %s", client, refused.status, refused.reason)
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run a task of a connection. Its exception is logged."""
         self.nursery.start_soon(self._run_guarded, function, args)
 
-    async def serve(self, run: Callable[[], Awaitable[None]], client: Any, leave: Callable[[], None]) -> None:
-        """Run a connection, and call ``leave`` at its end. Its exception is logged."""
+    async def serve(self, run: Callable[[], Awaitable[None]], client: Any, on_end: Callable[[], None]) -> None:
+        """Run a connection, and call ``on_end`` at its end. Its exception is logged."""
         try:
             try:
                 await run()
             finally:
-                leave()
+                on_end()
         except Exception:  # a bug of ours must not reach the other connections
             self.log_failure(client)
 
     def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:
-        """Have a worker serve a request and those that follow it."""
+        """Have a worker serve a request, and then the pipelined ones."""
         job = (serve, exchange)
-        while self._idle:
+        while self._idle_workers:
             # False if that worker was cancelled while it waited.
-            if self._idle.pop().set(job):
+            if self._idle_workers.pop().set(job):
                 return
         self.nursery.start_soon(self._work, job)
 
     async def run(self, request: ServedRequest, client: Any) -> None:
         """Run the application for one request, in its own context."""
-        # A worker serves many requests, so their context variables would otherwise mix.
+        # A worker serves many requests, which would otherwise share their context variables.
         await ContextRunner(self._context.copy(), self.call(request, client))
 
     async def call(self, request: ServedRequest, client: Any) -> None:
-        """Run the application for one request; on return it is answered or the client has left."""
+        """Run the application for one request. Afterwards it is answered, or the client has disconnected."""
         try:
             await self._app(request.scope(), request.receive, request.send)
             if request.is_complete or request.is_kept_open:
@@ -171,14 +172,14 @@ class HTTPEngine:
         self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
 
     def write_logs(self, *, is_end: bool = False) -> None:
-        """Write the remembered log lines."""
+        """Write the queued log lines."""
         self.access_log.write()
         self._sparing.flush(now=is_end)
 
     # Private
 
     def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
-        # A client can cause these lines at will, so there are only a few a minute for one address.
+        # A client can cause these lines at will, so only a few a minute are logged for one address.
         self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
 
     async def _run_guarded(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
@@ -192,10 +193,10 @@ class HTTPEngine:
             serve, exchange = job
             await serve(exchange)
             # Idle workers are reused because starting a task costs more than a small request.
-            if len(self._idle) >= _MAX_IDLE_WORKERS:
+            if len(self._idle_workers) >= _MAX_IDLE_WORKERS:
                 return
             waiter: Waiter[_Job] = Waiter()
-            self._idle.append(waiter)
+            self._idle_workers.append(waiter)
             job = await waiter.wait()
 
 

@@ -1,8 +1,8 @@
 """One request and its response, for ASGI and as :class:`mcptrio.http.exchange.HTTPExchange`.
 
 The connection makes one for each head. An ASGI application calls :meth:`EngineExchange.receive` and
-:meth:`EngineExchange.send`; our endpoint finds the exchange in the scope's extensions and calls the other methods. The
-exchange writes one well-formed response, or the connection ends.
+:meth:`EngineExchange.send`. Our endpoint finds the exchange in the extensions of the scope, and calls the other
+methods. If the exchange cannot write one well-formed response, the connection ends.
 
 The two directions are independent. Each has a state, and no event moves it back:
 
@@ -12,8 +12,8 @@ The two directions are independent. Each has a state, and no event moves it back
 ``AWAITING_100``  The client waits for 100 Continue. Reading asks for the body (to ``BODY``). A response also changes to
                   ``BODY``, because 100 Continue must not be sent within it.
 ``BODY``          The body arrives.
-``WHOLE``         All of it has arrived, and some may wait for the application.
-``TAKEN``         The application has all of it.
+``WHOLE``         All of the body has arrived, and some of it may wait for the application.
+``TAKEN``         The application has read all of the body.
 ================  ====================================================================================================
 
 ================  ====================================================================================================
@@ -66,14 +66,14 @@ WritingState = Enum("WritingState", "IDLE HEAD BODY DONE")
 class EngineExchange:
     __slots__ = (
         "_body",
+        "_bytes_since_checkpoint",
         "_changed",
         "_chunked",
         "_connection",
+        "_continue_sent",
         "_headers",
-        "_interim",
-        "_leave",
-        "_left",
-        "_unbroken",
+        "_on_disconnect",
+        "_remaining",
         "began",
         "buffered",
         "closes",
@@ -97,11 +97,11 @@ class EngineExchange:
         self.buffered = 0
         """Bytes of the body that the application has not taken."""
         self.closes = not head.keep_alive
-        """Whether the connection ends with this response."""
+        """True if the connection ends with this response."""
         self.is_gone = False
-        """Whether the client has left."""
+        """True once the client has disconnected."""
         self.is_kept_open = False
-        """Whether the response continues without the application."""
+        """True if the response continues without the application."""
         self.status = 0
         self.refusal = 0
         """The status of an invalid request, sent if the application has not responded; 0 if it is valid."""
@@ -109,21 +109,22 @@ class EngineExchange:
         is_wanted = connection.engine.access_log.wanted
         self.began = trio.current_time() if is_wanted else 0.0
         self.is_logged = not is_wanted
-        """Whether the access log has its line, or is off."""
+        """True once the access log has the line of this exchange, or if the log is off."""
         self.note = ""
-        """Text for the access log, after method and path."""
+        """A text that follows method and path in the access log."""
         self._body: list[bytes] = []
-        self._interim: trio.Event | None = None
-        """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
+        self._continue_sent: trio.Event | None = None
+        """Set once 100 Continue has been written. A response that begins in the meantime waits for it."""
         self._changed: trio.Event | None = None
-        self._leave: Callable[[], None] | None = None
-        """Called when the client leaves."""
+        self._on_disconnect: Callable[[], None] | None = None
+        """Called when the client disconnects."""
         self._headers: RawHeaders = ()
         """The headers of the response, in ``WritingState.HEAD``."""
         self._chunked = False
-        self._left: int | None = None
-        """Bytes of the response that are missing to its Content-Length."""
-        self._unbroken = 0
+        self._remaining: int | None = None
+        """Bytes that the Content-Length of the response has announced and that are not written yet."""
+        self._bytes_since_checkpoint = 0
+        """Bytes that were written since other tasks last got a turn."""
 
     # For the connection
 
@@ -140,40 +141,40 @@ class EngineExchange:
 
     @property
     def is_uploading(self) -> bool:
-        """Whether the client still sends the request."""
+        """True while the client sends the request."""
         return self.reading is ReadingState.BODY or self.reading is ReadingState.AWAITING_100
 
     @property
     def is_complete(self) -> bool:
-        """Whether the response has been written."""
+        """True once the response has been written."""
         return self.writing is WritingState.DONE
 
-    def leave(self) -> None:
-        """Note that the client has left."""
+    def disconnected(self) -> None:
+        """Note that the client has disconnected."""
         if not self.is_gone:
             self.is_gone = True
             self._wake()
-            leave, self._leave = self._leave, None
-            if leave is not None and self.writing is not WritingState.DONE:
-                leave()
+            on_disconnect, self._on_disconnect = self._on_disconnect, None
+            if on_disconnect is not None and self.writing is not WritingState.DONE:
+                on_disconnect()
 
     # For our endpoint: HTTPExchange
 
     def body_now(self) -> bytes | None:
-        return self._take() if self.reading is ReadingState.WHOLE else None
+        return self._take_body() if self.reading is ReadingState.WHOLE else None
 
     async def read(self) -> bytes:
         if self.reading is ReadingState.TAKEN:
             return b""
         if not await self._wait_for_body():
-            raise ConnectionClosed("the client has left")
-        return self._take()
+            raise ConnectionClosed("the client has disconnected")
+        return self._take_body()
 
-    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
+    async def while_connected(self, work: Callable[[], Awaitable[object]], on_disconnect: Callable[[], None]) -> None:
         if self.is_gone:
-            leave()
+            on_disconnect()
         else:
-            self._leave = leave
+            self._on_disconnect = on_disconnect
         await work()
 
     async def respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
@@ -194,24 +195,24 @@ class EngineExchange:
 
     def write_now(self, data: bytes) -> bytes | memoryview:
         encoded = self._encode(data, more=True)
-        return encoded if self._interim is not None else self._connection.write_now(encoded)
+        return encoded if self._continue_sent is not None else self._connection.write_now(encoded)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        if self._interim is not None:
-            await self._interim.wait()
+        if self._continue_sent is not None:
+            await self._continue_sent.wait()
         if not await self._connection.write_rest(rest):
             raise ConnectionClosed("the client does not read")
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last part of the response, and log the exchange."""
         encoded = self._encode(data, more=False)
-        # Before the write: the connection may start the next request as soon as the last byte is out.
+        # Set before the write, because the connection may start the next request as soon as the last byte is sent.
         self.writing = WritingState.DONE
         await self._emit(encoded)
         # The callback refers to this request, and would keep it in memory until a garbage collection.
-        self._leave = None
-        if self._left:
-            # The announced bytes will not come; the client must not read the next response in their place.
+        self._on_disconnect = None
+        if self._remaining:
+            # The announced bytes will not come, and the client must not read the next response in their place.
             self._connection.cut()
         self._wake()
         if not self.is_logged:
@@ -230,7 +231,7 @@ class EngineExchange:
         """Send a response without a body if the application has not begun one. The connection ends with it."""
         self.closes = True
         if self.writing is WritingState.HEAD:
-            self.writing, self._left, self._chunked = WritingState.IDLE, None, False
+            self.writing, self._remaining, self._chunked = WritingState.IDLE, None, False
         if self.writing is WritingState.IDLE:
             await self.respond(status, ())
 
@@ -257,14 +258,14 @@ class EngineExchange:
         }
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """Return the next part of the body, or ``http.disconnect`` after the response or when the client has left."""
+        """Return the next part of the body; ``http.disconnect`` after the response or the client's disconnect."""
         if not await self._wait_for_body():
             return {"type": "http.disconnect"}
-        body = self._take()
+        body = self._take_body()
         return {"type": "http.request", "body": body, "more_body": self.reading is not ReadingState.TAKEN}
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
-        """Send an ASGI event. A checkpoint only if it has to wait, or has not waited for long.
+        """Send an ASGI event. This is a checkpoint only if it has to wait, or if many bytes were sent without one.
 
         Raises:
             RuntimeError: The application breaks the rules of ASGI or HTTP.
@@ -281,7 +282,7 @@ class EngineExchange:
 
     # Private
 
-    def _take(self) -> bytes:
+    def _take_body(self) -> bytes:
         """Return the received part of the body."""
         body, self._body = self._body, []
         self.buffered = 0
@@ -305,12 +306,12 @@ class EngineExchange:
 
     async def _ask_for_body(self) -> None:
         self.reading = ReadingState.BODY
-        self._interim = trio.Event()
+        self._continue_sent = trio.Event()
         try:
             await self._connection.write(_CONTINUE)
         finally:
-            self._interim.set()
-            self._interim = None
+            self._continue_sent.set()
+            self._continue_sent = None
 
     def _wake(self) -> None:
         if self._changed is not None:
@@ -319,14 +320,14 @@ class EngineExchange:
 
     async def _emit(self, data: bytes) -> bool:
         """Write encoded data, and return whether the client took it."""
-        if self._interim is not None:
-            await self._interim.wait()
+        if self._continue_sent is not None:
+            await self._continue_sent.wait()
         is_sent = not data or await self._connection.write(data)
         if self.writing is not WritingState.DONE:
-            # Each write counts as 1 KiB more, so that many small events end a turn too.
-            self._unbroken += len(data) + 1024
-            if self._unbroken > _MAX_BATCH_BYTES:
-                self._unbroken = 0
+            # Each write counts as 1 KiB more, so that many small events lead to a checkpoint too.
+            self._bytes_since_checkpoint += len(data) + 1024
+            if self._bytes_since_checkpoint > _MAX_BATCH_BYTES:
+                self._bytes_since_checkpoint = 0
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.checkpoint_if_cancelled()
@@ -355,11 +356,11 @@ class EngineExchange:
                 if self.status == 204:
                     continue
                 if not bodiless:
-                    self._left = int(value)
+                    self._remaining = int(value)
             elif name == b"connection":
                 self.closes = self.closes or value.lower() == b"close"
                 continue
-            # The server decides on the framing; the application sees only the content.
+            # The server decides on the framing, not the application.
             elif name == b"transfer-encoding":
                 continue
             lines.append(b"%b: %b\r\n" % (name, value))
@@ -367,12 +368,12 @@ class EngineExchange:
             if length is not None:
                 lines.append(b"content-length: %d\r\n" % length)
             elif self.head.version == "1.1":
-                # Only HTTP/1.1 has chunks; an HTTP/1.0 client reads until the connection closes.
+                # Only HTTP/1.1 has chunks. An HTTP/1.0 client reads until the connection is closed.
                 self._chunked = True
                 lines.append(b"transfer-encoding: chunked\r\n")
             else:
                 self.closes = True
-        # The rest of an unread body would be parsed as the next request.
+        # Otherwise the rest of an unread body would be parsed as the next request.
         self.closes = self.closes or self.is_uploading or self._connection.engine.is_draining
         if self.closes:
             lines.append(b"connection: close\r\n")
@@ -380,7 +381,7 @@ class EngineExchange:
             lines.append(b"connection: keep-alive\r\n")
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
-            # Response splitting: a value with a line end could add headers, or a whole response.
+            # Response splitting: a value with a line end could add headers or a whole response.
             raise RuntimeError("a response header contains a line end")
         return head + self._connection.engine.date()
 
@@ -390,8 +391,8 @@ class EngineExchange:
         if self._chunked:
             part = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             return part if more else part + b"0\r\n\r\n"
-        if self._left is not None:
-            self._left -= len(body)
-            if self._left < 0:
+        if self._remaining is not None:
+            self._remaining -= len(body)
+            if self._remaining < 0:
                 raise RuntimeError("the response is longer than its content-length")
         return body

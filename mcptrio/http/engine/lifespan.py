@@ -26,7 +26,7 @@ async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, An
         state: The application's state, which is in the scope of each request.
 
     Raises:
-        RuntimeError: The application's start-up or shutdown has failed; with the application's message.
+        RuntimeError: The application's start-up or shutdown has failed. The error has the application's message.
     """
     lifespan = _Lifespan(app, state)
     async with trio.open_nursery() as nursery:
@@ -45,7 +45,7 @@ class _Lifespan:
         self._event_sender, self._event_receiver = trio.open_memory_channel[str](1)
         self._answered = trio.Event()
         self._failure: str | None = None
-        self._over = False
+        self._has_ended = False
 
     async def run(self) -> None:
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self._state}
@@ -54,20 +54,20 @@ class _Lifespan:
         except Exception:  # "If an exception is raised … the server must continue but not send any lifespan events"
             LOG.debug("the application has no lifespan", exc_info=True)
         finally:
-            self._over = True
-            # Or send() would wait for an application that has ended.
+            self._has_ended = True
+            # Otherwise send() would wait for an application that has ended.
             self._answered.set()
 
-    async def send(self, what: str) -> None:
-        # It raised or returned before: it has no lifespan.
-        if self._over:
+    async def send(self, phase: str) -> None:
+        # The application has raised or returned, so it has no lifespan.
+        if self._has_ended:
             return
-        # Before the question: an answer must not be missed.
+        # Replaced before the event is sent, so that the answer is not missed.
         self._answered = trio.Event()
-        await self._event_sender.send(what)
+        await self._event_sender.send(phase)
         await self._answered.wait()
         if self._failure is not None:
-            raise RuntimeError(f"the application's {what} has failed: {self._failure}")
+            raise RuntimeError(f"the application's {phase} has failed: {self._failure}")
 
     async def _receive(self) -> MutableMapping[str, Any]:
         return {"type": f"lifespan.{await self._event_receiver.receive()}"}

@@ -16,17 +16,16 @@ class ConnectionLimits:
     """The limits of connections.
 
     Args:
-        connections: Open at the same time, as far as the process has file descriptors. A further one closes the
-            connection that is idle longest; if none is idle, it gets 503.
-        address_share: The part of them, 0 to 1, that one address or one /64 network of IPv6 may have. Trusted proxies
-            are exempt.
-        header_bytes: Bytes of one request's head. In HTTP/2 a larger one ends the connection.
-        header_timeout: Seconds from the first byte of a head to its end. Not in HTTP/2, where a connection without a
-            request has ``keepalive_timeout``.
-        body_timeout: Seconds without a byte of an unfinished body, while the server reads. Then the client counts as
-            disconnected, and a request without a response gets 408.
+        connections: Connections open at the same time, if the process has as many file descriptors. A further one
+            closes the connection that is idle longest; if none is idle, the new one gets 503.
+        address_share: The part of the connections, 0 to 1, that one address or one /64 network of IPv6 may have.
+            Trusted proxies are exempt.
+        header_bytes: Bytes of one request's head. In HTTP/2, a larger head ends the connection.
+        header_timeout: Seconds from the first byte of a head to its end. HTTP/2 applies ``keepalive_timeout`` instead.
+        body_timeout: Seconds without a byte of an unfinished body, while the server reads. Then the client is regarded
+            as disconnected, and a request without a response gets 408.
         keepalive_timeout: Seconds that a connection may wait for its next request.
-        write_timeout: Seconds that one write may take; then the connection is cut.
+        write_timeout: Seconds that one write may take. Then the connection is cut.
         tls_timeout: Seconds for the TLS handshake.
         message_bytes: Bytes of one WebSocket message.
         ping_interval: Seconds without data after which a WebSocket is pinged, and seconds for the response.

@@ -1,6 +1,6 @@
 """An HTTP/1.1 and WebSocket server on Trio for any ASGI application.
 
-This module has the listeners, the check of the deadlines and the shutdown. :mod:`mcptrio.http.engine.engine` has the
+This module listens, checks the deadlines of connections, and shuts down. :mod:`mcptrio.http.engine.engine` has the
 shared state, and :mod:`mcptrio.http.engine.connection` one connection. An error in a connection ends only that
 connection.
 """
@@ -47,9 +47,9 @@ async def serve_asgi(
 
     Args:
         bind: ``HOST:PORT``, ``unix:PATH`` or ``fd:NUMBER``; several of them listen on several addresses.
-        shutdown: Set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
-        shutdown_timeout: Seconds for running requests after ``shutdown``; then their connections are cut.
-        access_log: Whether each request is logged to ``mcptrio.http.access``, at level INFO.
+        shutdown: Set this event to stop in order. A cancellation stops at once, without the lifespan's shutdown.
+        shutdown_timeout: Seconds for running requests after ``shutdown``. Then their connections are cut.
+        access_log: True if each request is logged to ``mcptrio.http.access``, at level INFO.
         task_status: Started with the URLs, in the order of ``bind``.
 
     Raises:
@@ -85,10 +85,10 @@ async def run_engine(
     """Serve like :func:`serve_asgi`, with other processes on the same sockets, behind proxies, or with HTTP/2.
 
     Args:
-        leaving: Set it before ``shutdown`` if other processes accept from the same sockets: this one accepts no more
-            connections, and closes each after its next response.
-        pause: A function that gets the number of open connections and returns the seconds for which the next one is
-            left to other processes that accept from the same sockets.
+        leaving: Set this event before ``shutdown`` if other processes accept from the same sockets. Then this process
+            accepts no more connections, and closes each open one after its next response.
+        pause: Gets the number of open connections, and returns the seconds to wait before the next one is accepted, so
+            that other processes can accept it from the same sockets.
         proxies: The proxies that are exempt from the share of one address, because they have many clients.
         http2: Serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
@@ -102,7 +102,7 @@ async def run_engine(
     listening: list[ListeningSockets] = []
     try:
         for address in [bind] if isinstance(bind, str) else bind:
-            # One by one, so that the first is closed again if the second is refused.
+            # One by one, so that the first is closed if the second cannot be bound.
             listening += [listen(address.replace("fd://", "fd:"))]
         async with open_lifespan(app, engine.state):
             ends = _Shutdown(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
@@ -125,8 +125,8 @@ class _Shutdown:
     shutdown: trio.Event
     timeout: float
 
-    async def begun(self) -> None:
-        """Wait until either is set."""
+    async def wait_begun(self) -> None:
+        """Wait until ``leaving`` or ``shutdown`` is set."""
         async with trio.open_nursery() as nursery:
 
             async def watch(event: trio.Event) -> None:
@@ -158,7 +158,7 @@ class _Server:
         async with trio.open_nursery() as nursery:
             self._engine.nursery = nursery
             nursery.start_soon(self._expire_connections)
-            # Its own nursery: accepting stops before the connections do.
+            # Accepting has its own nursery, because it stops before the connections do.
             async with trio.open_nursery() as accepting:
                 sockets = [
                     ConnectionListener(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)
@@ -169,12 +169,12 @@ class _Server:
                 for url in urls:
                     LOG.info("listening on %s", url)
                 task_status.started(urls)
-                await ends.begun()
+                await ends.wait_begun()
                 accepting.cancel_scope.cancel()
             for each in listening:
-                # Closed before draining: a load balancer or another process gets the new connections.
+                # Closed before draining, so that a load balancer or another process gets the new connections.
                 each.close()
-            # From now on a connection ends with its next response. An idle one stays until `shutdown`.
+            # From now on a connection ends with its next response. An idle connection stays open until `shutdown`.
             self._engine.is_draining = True
             await ends.shutdown.wait()
             await self._drain(ends.timeout)
@@ -186,8 +186,8 @@ class _Server:
             await trio.sleep(seconds)
 
     async def _expire_connections(self) -> None:
-        """End what has passed its deadline, and write the access log."""
-        # One task for all connections, a few times a second: cheaper than a deadline for every read.
+        """End connections and waits whose deadline has passed, and write the access log."""
+        # One task checks all connections a few times a second, which is cheaper than a deadline for every read.
         limits = self._engine.limits
         shortest = min(
             *(limits.header_timeout, limits.body_timeout, limits.keepalive_timeout, limits.write_timeout),
@@ -218,7 +218,7 @@ class _Server:
 
     def _handle(self, accepted: AcceptedSocket) -> Awaitable[object]:
         """Return the awaitable that serves a connection to its end."""
-        # Not async, because each read would pass through its frame.
+        # This function is not async, because each read would then pass through its frame.
         try:
             connection = self._connect(accepted)
         except Exception:  # a bug of ours must not reach the other connections
@@ -229,19 +229,19 @@ class _Server:
         return self._engine.serve(connection.run, connection.client, partial(self._leave, connection))
 
     def _connect(self, accepted: AcceptedSocket) -> HTTPConnection | None:
-        """Return the new connection; ``None`` if the server refuses it or the client has left."""
+        """Return the new connection; ``None`` if the server refuses it or the client has disconnected."""
         sock = accepted.sock
         wire: Wire = PlainWire(sock) if self._tls is None else TLSWire(sock, self._tls)
         try:
             address = sock.getsockname()
-        except OSError:  # the client has left again
+        except OSError:  # the client has disconnected
             wire.cut()
             return None
         client = _address(accepted.peer)
         admission = self._engine.admission
         owner = admission.owner_of(client)
         if not admission.has_room(owner):
-            # Over TLS a refusal would need a handshake, which is what the server has no room for.
+            # Over TLS, a refusal would need a handshake, for which the server has no room.
             if self._tls is None:
                 wire.send_now(self._engine.error(503))
                 wire.half_close()
@@ -260,7 +260,7 @@ class _Server:
 
 
 def _address(name: Any) -> tuple[str, int] | tuple[str, None] | None:
-    """Return an address as ASGI wants it: host and port, or the path of a Unix socket; ``None`` if it has no name."""
+    """Return an address as in ASGI: host and port, or the path of a Unix socket; ``None`` if it has no name."""
     if isinstance(name, tuple):
         return (name[0], name[1])
     return (name, None) if isinstance(name, str) and name else None

@@ -1,7 +1,7 @@
 """The TLS extension of ASGI scopes.
 
-The HTTP servers call it once per connection, after the handshake. It contains no secrets, and a client certificate only
-if that was verified.
+The HTTP servers call it once per connection, after the handshake. The extension contains no secrets, and contains a
+client certificate only if that was verified.
 
 Two members of the extension are missing: the server's own certificate, which Python does not return, and the
 intermediate certificates of the client, which Trio does not pass on.
@@ -62,7 +62,7 @@ def tls_extension(stream: trio.SSLStream[Any]) -> dict[str, Any]:
 
 
 def _name(subject: tuple[tuple[tuple[str, str], ...], ...]) -> str:
-    # The last part comes first (RFC 4514 section 2.1).
+    # The text begins with the last part (RFC 4514 section 2.1).
     return ",".join(
         "+".join(f"{_SHORT.get(attribute, attribute)}={_SPECIAL.sub(_escape, value)}" for attribute, value in part)
         for part in reversed(subject)

@@ -1,9 +1,8 @@
 """One WebSocket, for ASGI.
 
 The connection makes it for an upgrade request, and the application calls :meth:`WebSocketExchange.receive` and
-:meth:`WebSocketExchange.send`. wsproto encodes and decodes the frames. There is no
-compression, because a few compressed bytes could become many. Both queues are bounded; when one is full, the connection
-is not read.
+:meth:`WebSocketExchange.send`. wsproto encodes and decodes the frames. Compression is not offered, because a few
+compressed bytes could become many. Both queues are bounded. While one is full, the connection is not read.
 
 Source: RFC 6455; ASGI 3.0, WebSocket message format and the denial response extension.
 """
@@ -35,7 +34,7 @@ __all__ = ["WebSocketExchange"]
 _MAX_QUEUED_MESSAGES: Final = 64
 """Messages that may wait for the application, with at most ``message_bytes`` bytes together, before reading stops."""
 _MAX_UNWRITTEN_BYTES: Final = 64 * 1024
-"""Bytes of responses to pings that may wait for the application's write before reading stops."""
+"""Bytes of pongs that may wait behind a write of the application before reading stops."""
 _ABNORMAL: Final = 1006
 
 
@@ -49,7 +48,7 @@ class WebSocketExchange:
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
         self.is_complete = False
-        """Whether it has ended with a response or a close frame."""
+        """True once the WebSocket has ended with a response or a close frame."""
         self.closes = True
         self.is_gone = False
         self.is_uploading = False
@@ -57,7 +56,7 @@ class WebSocketExchange:
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.engine.access_log.wanted
-        """Whether its line is in the access log, or the log is off."""
+        """True once the access log has the line of this WebSocket, or if the log is off."""
         self.note = ""
         self.status = 0
         self.early = b""
@@ -68,7 +67,8 @@ class WebSocketExchange:
         self._denial_body: list[bytes] = []
         self._inbox: deque[MutableMapping[str, Any]] = deque([{"type": "websocket.connect"}])
         self._message = bytearray()
-        """The received part of a message; text as UTF-8. One buffer, because a client may send many empty fragments."""
+        """The received part of a message; text is in UTF-8. One buffer, because a client may send many empty
+        fragments."""
         self._queued = 0
         """Bytes of the messages that wait for the application."""
         self._changed = trio.Event()
@@ -78,7 +78,9 @@ class WebSocketExchange:
         """Set when the current write has ended; ``None`` if nothing is being written."""
         self._last_received = trio.current_time()
         self._pinged = inf
+        """Trio clock time of a ping that the client has not answered yet; infinity if there is none."""
         self._is_read = True
+        """False while :meth:`feed` handles data or waits for the application."""
 
     # For the connection
 
@@ -86,29 +88,29 @@ class WebSocketExchange:
         """Do nothing: the request has no body."""
 
     async def feed(self, data: bytes) -> None:
-        """Take bytes from the client. Waits until the application has accepted and has room."""
+        """Handle bytes of the client. Waits until the application has accepted the WebSocket and the queue has room."""
         self._is_read = False
         if self._frames is None:
             await self._accepted.wait()
         if self._frames is not None and not self.is_complete:
             self._last_received, self._pinged = trio.current_time(), inf
-            await self._take(self._frames, data)
-        most = self._connection.engine.limits.message_bytes
-        while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
+            await self._receive_frames(self._frames, data)
+        max_bytes = self._connection.engine.limits.message_bytes
+        while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > max_bytes) and not self.is_complete:
             await self._changed.wait()
         self._is_read = True
         self._last_received = trio.current_time()
 
-    def leave(self) -> None:
-        """Note that the client has left."""
+    def disconnected(self) -> None:
+        """Note that the client has disconnected."""
         if not self.is_gone:
             self.is_gone = True
             self._disconnect(_ABNORMAL, "")
 
     def check_liveness(self, now: float) -> None:
-        """Ping an idle client, and cut one that has not answered a ping."""
+        """Ping an idle client, and cut the connection of a client that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
-        # While the application is behind, the client may have answered in data that is not read yet.
+        # While the queue is full, the client's answer may be in data that is not read yet.
         if self._frames is None or self.is_complete or not self._is_read:
             return
         if now >= self._pinged + interval:
@@ -196,7 +198,7 @@ class WebSocketExchange:
     async def _accept(self, event: MutableMapping[str, Any]) -> None:
         keys = [value for name, value in self.head.headers if name == b"sec-websocket-key"]
         if [value for name, value in self.head.headers if name == b"sec-websocket-version"] != [b"13"]:
-            # RFC 6455 section 4.4: name the version that the server has.
+            # RFC 6455 section 4.4: the response names the version that the server supports.
             await self._respond(426, [(b"sec-websocket-version", b"13"), (b"upgrade", b"websocket")], b"")
             return
         # RFC 6455 section 4.2.1: the key is 16 bytes in Base64.
@@ -213,7 +215,7 @@ class WebSocketExchange:
         self.status = 101
         await self._write(self._head(lines, event.get("headers", ())))
         if self.early:
-            await self._take(self._frames, self.early)
+            await self._receive_frames(self._frames, self.early)
         self._accepted.set()
 
     async def _respond(self, status: int, headers: Any, body: bytes) -> None:
@@ -230,17 +232,17 @@ class WebSocketExchange:
             raise RuntimeError("a response header contains a line end")
         return b"".join([*lines, *own]) + self._connection.engine.date()
 
-    async def _take(self, frames: Frames, data: bytes) -> None:
+    async def _receive_frames(self, frames: Frames, data: bytes) -> None:
         try:
             frames.receive_data(data)
             for event in frames.events():
-                await self._event(frames, event)
+                await self._handle_frame(frames, event)
         except RemoteProtocolError as error:
             hint = error.event_hint
             code = hint.code if isinstance(hint, CloseConnection) else CloseReason.PROTOCOL_ERROR
             await self._close(frames, code, str(error)[:100])
 
-    async def _event(self, frames: Frames, event: object) -> None:
+    async def _handle_frame(self, frames: Frames, event: object) -> None:
         if isinstance(event, Message):
             self._message += event.data.encode() if isinstance(event, TextMessage) else event.data
             if len(self._message) > self._connection.engine.limits.message_bytes:
@@ -280,7 +282,7 @@ class WebSocketExchange:
         self._notify()
 
     async def _write(self, data: bytes) -> None:
-        """Write data, and return when all of it is written."""
+        """Write data, and return when all data is written."""
         self._unwritten += data
         while self._unwritten:
             if self._written is not None:
@@ -289,7 +291,7 @@ class WebSocketExchange:
             await self._flush()
 
     async def _answer(self, data: bytes) -> None:
-        """Write a response of the protocol itself. It waits behind a message that is being written."""
+        """Write a control frame, after the message that is being written."""
         self._unwritten += data
         if self._written is None:
             await self._flush()
@@ -300,7 +302,7 @@ class WebSocketExchange:
         self._written = trio.Event()
         try:
             while self._unwritten:
-                # A copy, since more may be added during the write.
+                # A copy is written, because more data may be added during the write.
                 data = bytes(self._unwritten)
                 self._unwritten.clear()
                 await self._connection.write(data)

@@ -1,6 +1,6 @@
-"""The byte stream of one connection: a plain socket, or TLS on one.
+"""The byte stream of one connection: a plain socket, or TLS on a socket.
 
-The connection owns it. One task reads and one writes. :meth:`cut` ends every wait here.
+The connection owns it. One task reads and one task writes. :meth:`Wire.cut` ends their waits.
 
 Source: RFC 8446 section 6.1 (the end of a TLS connection).
 """
@@ -18,7 +18,7 @@ from mcptrio.ground.traffic import TRAFFIC
 __all__ = ["CLOSE_TIMEOUT", "PlainWire", "TLSWire", "Wire"]
 
 MAX_READ_BYTES: Final = 64 * 1024
-"""Maximum bytes of one read, and so of the data that is parsed and queued at once."""
+"""Maximum bytes of one read, and therefore of the data that is parsed and queued at once."""
 CLOSE_TIMEOUT: Final = 1.0
 """Seconds for the closing message of TLS."""
 
@@ -36,19 +36,19 @@ class Wire(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """Return some bytes; none if the peer has closed its side, or the connection broke or was cut."""
+        """Return received bytes; empty if the peer has closed its side, or the connection broke or was cut."""
         ...
 
     def send_now(self, data: bytes) -> bytes | memoryview:
-        """Send as much as there is room for, and return the rest. Does not block or raise."""
+        """Send as much as the socket accepts, and return the rest. Does not block or raise."""
         ...
 
     def send_in_the_clear(self, data: bytes) -> None:
-        """Send as much as there is room for, without TLS, after a failed handshake."""
+        """Send as much as the socket accepts, without TLS, after a failed handshake."""
         ...
 
     async def send(self, data: bytes | memoryview) -> bool:
-        """Send all data, and return whether that was possible. If it is cancelled, a part may have been sent."""
+        """Send all data, and return whether that was possible. If the call is cancelled, a part may have been sent."""
         ...
 
     def half_close(self) -> None:
@@ -56,7 +56,7 @@ class Wire(Protocol):
         ...
 
     def cut(self) -> None:
-        """Close at once. All waits here end."""
+        """Close the socket at once. All waits for it end."""
         ...
 
     async def close(self) -> None:
@@ -68,7 +68,7 @@ class PlainWire:
     """A connection without TLS.
 
     Args:
-        sock: Connected and non-blocking; the wire owns it from now on.
+        sock: The connected, non-blocking socket, which the wire owns from now on.
     """
 
     __slots__ = ("_sock", "tls")
@@ -81,7 +81,7 @@ class PlainWire:
         """Do nothing: a plain socket has no handshake."""
 
     async def receive(self) -> bytes:
-        # Wait before the first read: mostly there is no data yet, and a failed read costs more than the wait.
+        # Wait before the first read: usually there is no data yet, and a failed read costs more than the wait.
         try:
             while self._sock.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._sock)
@@ -167,7 +167,7 @@ class TLSWire:
 
     def send_in_the_clear(self, data: bytes) -> None:
         try:
-            # A duplicate, since Trio's sockets only send asynchronously.
+            # A duplicate of the socket is used, because Trio's sockets only send asynchronously.
             with self._socket.dup() as sock, socket.socket(fileno=sock.detach()) as plain:
                 plain.setblocking(False)
                 plain.send(data)

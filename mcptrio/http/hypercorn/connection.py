@@ -1,11 +1,11 @@
 """One HTTP/2 connection, after a TLS handshake that chose ``h2``.
 
-The engine's :class:`~mcptrio.http.engine.connection.HTTPConnection` reads, writes, has the deadlines and closes the
+The engine's :class:`~mcptrio.http.engine.connection.HTTPConnection` reads, writes, checks the deadlines and closes the
 socket. Hypercorn's :class:`H2Protocol` turns frames into requests. This module adds what stock Hypercorn lacks:
 
-- an exception that one connection causes ends that connection only, and is logged;
-- DATA that arrives after an early answer is discarded, and a response that fails is reset, instead of the connection;
-- a connection is idle, and has a deadline, once all responses have been written, also after a client's RST_STREAM;
+- An exception that one connection causes ends only that connection, and is logged.
+- DATA that arrives after an early answer is discarded. If a response fails, only its stream is reset.
+- A connection is idle, and has a deadline, once all responses have been written, also after a client's RST_STREAM.
 - WebSocket over HTTP/2 (RFC 8441) is not offered, because wsproto does not bound the size of a decompressed message.
 
 Source: hypercorn 0.18 ``trio/tcp_server.py`` and ``protocol/h2.py``; RFC 9113 sections 5.1.2, 6.8, 8.1 and 10.5.
@@ -45,7 +45,7 @@ _NO_APP: Any = None
 
 
 async def serve_http2(connection: HTTPConnection) -> None:
-    """Serve a connection until the client, a deadline or the server ends it, and its requests have ended."""
+    """Serve a connection until the client, a deadline or the server ends it. Returns when its requests have ended."""
     try:
         async with trio.open_nursery() as nursery:
             await _HTTP2(connection, nursery).run()
@@ -69,7 +69,7 @@ class _HTTP2:
         self._connection = connection
         self._writing = trio.Lock()
         self._is_closed = False
-        """Whether Hypercorn has ended the connection."""
+        """True if Hypercorn has ended the connection."""
         config = _config(connection.engine.limits)
         self._requests = Requests(connection, nursery, config.h2_max_concurrent_streams, self._mark_activity)
         self._protocol = _Protocol(
@@ -89,17 +89,17 @@ class _HTTP2:
         await self._protocol.initiate()
         await self._connection.receive_all(lambda data: self._protocol.handle(RawData(data)))
         if not self._is_closed:
-            # GOAWAY names the last request that was processed, so the client knows which ones it may repeat.
+            # GOAWAY names the last request that was processed, so the client knows which requests it may repeat.
             self._protocol.connection.close_connection()
             await self._send(RawData(self._protocol.connection.data_to_send()))
         await self._protocol.handle(Closed())
         await self._connection.close()
 
     async def _send(self, event: Event) -> None:
-        """Write for Hypercorn, and close."""
+        """Write data of Hypercorn, or close the connection."""
         if isinstance(event, RawData):
-            # h2 regards these bytes as sent, so they must be written even if the request is cancelled. The engine
-            # bounds the write: it cuts a client that does not read.
+            # h2 regards these bytes as sent, so they must be written even if the request is cancelled. The write is
+            # bounded, because the engine cuts the connection of a client that does not read.
             with trio.CancelScope(shield=True):
                 async with self._writing:
                     await self._connection.write(event.data)
@@ -108,7 +108,7 @@ class _HTTP2:
             self._connection.end()
 
     def _mark_activity(self) -> None:
-        """Tell the engine whether requests or responses are left, after one has begun or ended."""
+        """Tell the engine whether the connection is busy, after a request or response has begun or ended."""
         if self._requests or self._protocol.stream_buffers:
             self._connection.mark_busy()
             return
@@ -122,12 +122,12 @@ class _Protocol(H2Protocol):
         """Replace Hypercorn's initial state, before the first byte.
 
         Args:
-            on_change: A function called when a response has been written.
+            on_change: Called when a response has been written.
         """
         self.streams = _Streams(self._drop)
         self.stream_buffers = _Buffers(on_change)
         offered = self.connection.local_settings
-        # Without ENABLE_CONNECT_PROTOCOL, which offers WebSocket.
+        # ENABLE_CONNECT_PROTOCOL is left out, because it would offer WebSocket.
         kept = (SettingCodes.MAX_CONCURRENT_STREAMS, SettingCodes.MAX_HEADER_LIST_SIZE)
         self.connection.local_settings = Settings(client=False, initial_values={each: offered[each] for each in kept})
         self.connection.decoder.max_header_list_size = self.config.h2_max_header_list_size
@@ -138,13 +138,13 @@ class _Protocol(H2Protocol):
         await super().stream_send(event)
 
     async def _reset_unfinished(self, stream_id: int) -> None:
-        """Reset the stream of a response that has failed; the client would otherwise wait for its end."""
+        """Reset the stream of a response that has failed. Otherwise the client would wait for the end of it."""
         buffer = self.stream_buffers.get(stream_id)
         if buffer is not None and not buffer.complete:
             try:
                 self.connection.reset_stream(stream_id, ErrorCodes.INTERNAL_ERROR)
             except ProtocolError:
-                return  # the client has reset it, or left
+                return  # the client has reset the stream, or has disconnected
             await self.send(RawData(self.connection.data_to_send()))
 
     def _drop(self, stream_id: int) -> None:
@@ -158,10 +158,10 @@ class _Protocol(H2Protocol):
 
 
 class _Streams(dict[int, Any]):
-    """Streams by number. A stream that has been answered discards the data that still arrives.
+    """Streams by number. Data for a stream that Hypercorn has closed is discarded.
 
     Args:
-        drop: A function called with each stream that Hypercorn closes.
+        drop: Called with each stream that Hypercorn closes.
     """
 
     def __init__(self, drop: Callable[[int], None]) -> None:

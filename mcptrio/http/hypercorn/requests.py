@@ -23,12 +23,12 @@ _Event = MutableMapping[str, Any]
 
 
 class Requests:
-    """Replaces Hypercorn's task group, of which its protocols use only two methods.
+    """Replaces Hypercorn's task group. Hypercorn's protocols call only the two public methods below.
 
     Args:
         concurrent: Streams that the client may have open. Twice as many requests may run, because the application ends
-            a moment after the client has reset its stream. A client that resets more loses the connection.
-        on_change: A function called when a request has begun or ended.
+            a moment after the client has reset the stream. If more are running, the connection is closed.
+        on_change: Called when a request has begun or ended.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class _Request:
         self._began = trio.current_time()
         self._status = 0
         self._is_whole = False
-        """Whether all of the body has arrived."""
+        """True once all of the body has arrived."""
         self._inbox: deque[_Event] = deque()
         self._changed = trio.Event()
         self._room = trio.Event()
@@ -91,9 +91,9 @@ class _Request:
         return not self._is_whole
 
     async def put(self, event: _Event) -> None:
-        """Queue an event for the application. A disconnect never waits, and ends the write in progress."""
+        """Queue an event for the application. A disconnect is not queued, and cancels the write in progress."""
         if event["type"].endswith(".disconnect"):
-            self._leave()
+            self._disconnected()
             return
         while len(self._inbox) >= _MAX_QUEUED_PARTS and not self.is_gone:
             self._room = trio.Event()
@@ -151,7 +151,7 @@ class _Request:
         with trio.move_on_after(self._connection.engine.limits.write_timeout) as self._writing:
             await self._to_stream(event)
         if self._writing.cancelled_caught and not self.is_gone:
-            # The client has not opened its flow-control window for so long, so it reads nothing.
+            # The client has not opened its flow-control window for so long that it probably reads nothing.
             self._connection.cut()
         self._writing = None
         if event["type"] == "http.response.body" and not event.get("more_body", False):
@@ -164,7 +164,7 @@ class _Request:
             await self.send({"type": "http.response.start", "status": status, "headers": []})
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _leave(self) -> None:
+    def _disconnected(self) -> None:
         self.is_gone = True
         self._changed.set()
         self._room.set()

@@ -1,20 +1,20 @@
 """Streamable HTTP as an ASGI application: every revision on one path, with health and readiness.
 
-:mod:`mcptrio.http.engine.server` serves it, or another ASGI application on Trio mounts it. It reads the request, asks
-the rules what to do, and passes it on. Every request passes the same checks in the same order, as far as its path has
-them:
+:mod:`mcptrio.http.engine.server` serves it, or another ASGI application on Trio mounts it. The application reads the
+request, decides with the rules what to do, and passes the message on. The kind of a path decides which checks a request
+must pass. Their order is that of the columns, and a number is the status if the check fails:
 
 ===========  =======  ========================  ========================  ==================  =======================
 path         rate     ``Host``                  ``Origin``                method and head     place, then guard
 ===========  =======  ========================  ========================  ==================  =======================
-engine       yes      421 if not served         403 if not allowed        as MCP has them     both; 503, 401, 403
-page         yes      421, probes excepted      allowed ones may read     405                 none
-document     yes      421                       every one may read        405                 none
-plugin       yes      421                       not checked               not checked         a place; 503
-nowhere      yes      --                        allowed ones may read     404                 none
+endpoint     429      421 if not served         403 if not allowed        as MCP has them     both; 503, 401, 403
+page         429      421, except for probes    allowed ones may read     405                 none
+document     429      421                       all may read              405                 none
+plugin       429      421                       not checked               not checked         a place; 503
+unknown      429      not checked               allowed ones may read     404                 none
 ===========  =======  ========================  ========================  ==================  =======================
 
-A preflight of an origin that may read is answered first.
+A preflight request from an origin that may read the response is answered before these checks.
 
 Source: MCP 2026-07-28, 2025-11-25 and 2024-11-05, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
 """
@@ -74,10 +74,10 @@ from mcptrio.protocol.messages import Incoming, Request
 __all__ = ["HTTPApp"]
 
 _MAX_HOSTS: Final = 100
-"""Values of ``Host`` whose verdict is remembered."""
+"""Values of ``Host`` for which the result of the check is cached."""
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
-_Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NULL_SINK")
+_Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN UNKNOWN")
 """The kind of a path; see the table above."""
 
 
@@ -85,10 +85,10 @@ _Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NULL_SINK")
 class _Path:
     kind: _Kind
     serve: Callable[[Exchange, Scope, bytes, Principal | None], Awaitable[None]]
-    """Answer an exchange. For the engine: raises Overloaded before it has sent anything, or ConnectionClosed."""
+    """Answers an exchange. For the endpoint: raises ConnectionClosed, or Overloaded before it has sent anything."""
     methods: tuple[str, ...] = ("GET", "HEAD")
     any_host: bool = False
-    """Whether ``Host`` is not checked: probes send an IP address."""
+    """True if ``Host`` is not checked: probes send an IP address."""
 
 
 class HTTPApp:
@@ -96,11 +96,11 @@ class HTTPApp:
 
     Args:
         path: The path of the endpoint.
-        legacy: The paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
-        websocket: The path of WebSockets; ``None`` for none.
+        legacy: The paths of HTTP with SSE, the transport of 2024-11-05; ``None`` to leave it out.
+        websocket: The path of WebSockets; ``None`` to leave them out.
         hosts: Accepted ``Host`` names; by default loopback only.
         origins: Web pages that may send requests; by default those of this machine only.
-        bus: Reaches the other replicas; ``None`` if this process is the only one.
+        bus: Carries messages to the other replicas; ``None`` if this process is the only one.
         guard: Authenticates and authorizes requests; without one, every request is anonymous.
         proxies: Proxies whose forwarding headers are trusted; none by default.
     """
@@ -131,16 +131,16 @@ class HTTPApp:
         self._guard = guard
         self._reauthorization = Reauthorization(engine, guard) if guard is not None else None
         self._proxies = proxies or None
-        bounds = self._limits
-        rated = bounds.address_rate > 0
-        self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses) if rated else None
-        self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
-        self._decoder = MessageDecoder(bounds.message, bounds.parse_share, bounds.addresses)
-        self._front = _Path(_Kind.PAGE, partial(show_front_page, path))
-        self._open = Shares(self._limits.streams)
-        self._routed = Shares(self._limits.streams)
-        """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
-        self._leaving = False
+        limits = self._limits
+        is_limited = limits.address_rate > 0
+        self._rates = OwnerRates(limits.address_rate, limits.address_burst, limits.addresses) if is_limited else None
+        self._session_rates = OwnerRates(limits.session_rate, limits.session_burst, limits.addresses)
+        self._decoder = MessageDecoder(limits.message, limits.parse_share, limits.addresses)
+        self._front_page = _Path(_Kind.PAGE, partial(show_front_page, path))
+        self._endpoint_places = Shares(self._limits.streams)
+        self._plugin_places = Shares(self._limits.streams)
+        """The places of the plugins' own routes, which are separate from those of the endpoint."""
+        self._is_stopping = False
         self._endpoint = _Path(_Kind.ENGINE, self._answer, STREAMABLE)
         paths = {path: self._endpoint}
         if legacy is not None:
@@ -159,15 +159,15 @@ class HTTPApp:
 
     @property
     def exchanges(self) -> int:
-        """Exchanges that are open now."""
-        return self._open.taken
+        """The number of open exchanges."""
+        return self._endpoint_places.taken
 
-    def leave(self) -> None:
+    def announce_stop(self) -> None:
         """Announce on ``/readyz`` that the server is about to stop, and continue to serve."""
-        self._leaving = True
+        self._is_stopping = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own what outlives a request: session streams, messages from other replicas, expiry. Runs until cancelled."""
+        """Run the tasks that outlive a request, such as session streams and expiry. Returns only when cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalives.run)
             if self._reauthorization is not None:
@@ -176,47 +176,47 @@ class HTTPApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._take_request(scope, receive, send)
+            await self._serve_request(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _serve_lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await self._take_upgrade(scope, receive, send)
+            await self._serve_upgrade(scope, receive, send)
 
-    async def _take_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         http: HTTPExchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
         sender: object = getattr(send, "__self__", None)
         if http is None or sender is not http:
-            # Another ASGI server, or an application in between that wraps `send` and must see the response.
+            # The server is another ASGI server, or a middleware has wrapped `send` and must see the response.
             http = ASGIExchange(receive, send, self._limits.write_timeout)
         exchange = self._exchange(scope, http)
         path = self._find(scope, exchange.headers, receive, send)
-        may_read = self._share_with_origin(exchange, path)
+        may_read = self._allow_origin(exchange, path)
         if may_read and is_preflight(scope["method"], exchange.headers):
             await answer_preflight(exchange, path.methods)
             return
         await self._serve(path, exchange, scope)
         if not (exchange.is_answered or exchange.is_kept_open or path.kind is _Kind.PLUGIN):
-            # The client left before the first byte. Frameworks around an ASGI application report a missing response as
-            # an error, so complete it, with the status that nginx logs for this case.
+            # The client disconnected before the first byte. Frameworks around an ASGI application report a missing
+            # response as an error, so send one, with the status that nginx logs in this case.
             with suppress(OSError):
                 await exchange.respond(499)
 
-    async def _take_upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open a WebSocket, by the same rules as a request."""
+    async def _serve_upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a WebSocket, after the same checks as for a request."""
         upgrade = Upgrade(scope, receive, send)
         if (await receive())["type"] != "websocket.connect":
             return
         exchange = self._exchange(scope, ASGIExchange(receive, upgrade.respond, self._limits.write_timeout))
         is_ours = self._path_in(scope) == self._websocket
-        path = _Path(_Kind.ENGINE, partial(self._open_websocket, upgrade)) if is_ours else _NOWHERE
+        path = _Path(_Kind.ENGINE, partial(self._open_websocket, upgrade)) if is_ours else _UNKNOWN_PATH
         await self._serve(path, exchange, scope)
 
     def _exchange(self, scope: Scope, http: HTTPExchange) -> Exchange:
         if self._proxies is not None:
-            # Writes the client's own address and scheme into the scope, for plugins' routes as well.
-            self._proxies.reveal(scope)
+            # The scope then has the address and scheme of the client, also for the routes of plugins.
+            self._proxies.apply_forwarded(scope)
         client = scope.get("client")
-        # A Unix socket has a path instead of an address, so its requests count for no client.
+        # A Unix socket has a path instead of an address, so its requests are not counted for a client.
         owner = network_of(client[0]) if client and client[1] is not None else None
         return Exchange(read_headers(scope["headers"]), self._limits, http, owner)
 
@@ -228,7 +228,7 @@ class HTTPApp:
         app = self._engine.route(name)
         if app is not None:
             return _Path(_Kind.PLUGIN, partial(_pass_on, app, receive, send))
-        return self._front if name == "" and wants_front_page(scope["method"], headers) else _NOWHERE
+        return self._front_page if name == "" and wants_front_page(scope["method"], headers) else _UNKNOWN_PATH
 
     def _path_in(self, scope: Scope) -> str:
         """Return the path below the mount point, without a trailing slash."""
@@ -238,7 +238,7 @@ class HTTPApp:
         if not root or not (path == root or path.startswith(root + "/")):
             return path
         below = path[len(root) :]
-        # A proxy has removed the mount point, and the remaining path begins with the same segment.
+        # A proxy may have removed the mount point from a path that begins with the same segment again.
         if not self._is_known(below) and self._is_known(path):
             return path
         return below
@@ -246,8 +246,8 @@ class HTTPApp:
     def _is_known(self, path: str) -> bool:
         return path in self._paths or self._engine.route(path) is not None
 
-    def _share_with_origin(self, exchange: Exchange, path: _Path) -> bool:
-        """Let the web page that asks read the response, whatever its status, if its origin is allowed.
+    def _allow_origin(self, exchange: Exchange, path: _Path) -> bool:
+        """Let a web page read the response, whatever its status, if the page's origin is allowed. Return whether it is.
 
         Source: Fetch standard, "CORS protocol and HTTP responses".
         """
@@ -257,12 +257,12 @@ class HTTPApp:
         is_public = path.kind is _Kind.DOCUMENT
         if not (is_public or self._origins.allows(origin)):
             return False
-        exchange.common += every_origin() if is_public else one_origin(origin)
+        exchange.common_headers += every_origin() if is_public else one_origin(origin)
         return True
 
     async def _serve(self, path: _Path, exchange: Exchange, scope: Scope) -> None:
         """Check a request in the order of the table, and have it answered."""
-        # Before a place is taken: refused requests must not use up the places of others.
+        # Checked before a place is taken, because refused requests must not use up places.
         refusal = self._check(path, exchange, scope)
         if refusal is not None:
             await exchange.refuse(refusal)
@@ -270,13 +270,13 @@ class HTTPApp:
         if path.kind is not _Kind.ENGINE and path.kind is not _Kind.PLUGIN:
             await path.serve(exchange, scope, b"", None)
             return
-        places = self._open if path.kind is _Kind.ENGINE else self._routed
+        places = self._endpoint_places if path.kind is _Kind.ENGINE else self._plugin_places
         place = places.take(exchange.owner)
         if place is None:
-            await exchange.refuse(self._one_too_many())
+            await exchange.refuse(self._too_many_exchanges())
             return
         try:
-            await (self._admit if path.kind is _Kind.ENGINE else _let_pass)(path, exchange, scope, place)
+            await (self._admit if path.kind is _Kind.ENGINE else _serve_plugin)(path, exchange, scope, place)
         finally:
             if exchange.is_kept_open:
                 exchange.on_close = partial(_give_back, places, exchange, place)
@@ -284,11 +284,11 @@ class HTTPApp:
                 _give_back(places, exchange, place)
 
     def _check(self, path: _Path, exchange: Exchange, scope: Scope) -> HTTPRefusal | None:
-        """Check the request before it takes a place. ``None`` accepts it."""
+        """Check a request before it takes a place; ``None`` accepts it."""
         headers, limits, method = exchange.headers, self._limits, scope.get("method", "GET")
         if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
             return HTTPRefusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
-        if path.kind is _Kind.NULL_SINK:
+        if path.kind is _Kind.UNKNOWN:
             return HTTPRefusal(404, reason="path")
         if not (path.any_host or self._is_host_served(headers.get("host"))):
             return HTTPRefusal.because(421, "Host: not served here")
@@ -309,21 +309,21 @@ class HTTPApp:
             body_bytes=limits.message.bytes,
         )
 
-    def _one_too_many(self) -> HTTPRefusal:
+    def _too_many_exchanges(self) -> HTTPRefusal:
         limit = self._limits.streams
         return HTTPRefusal.overloaded(
             Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
         )
 
     async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, place: Share) -> None:
-        """Ask the guard, read the body, and have the engine answer."""
+        """Have the guard authorize the request, read the body, and answer."""
         principal = await self._authorize(path, exchange, scope)
         if isinstance(principal, HTTPRefusal):
             await exchange.refuse(principal)
             return
-        # Users behind one proxy share its address; from here on the place counts for the principal.
-        if principal is not None and not self._open.hand_over(place, repr(principal.identity)):
-            await exchange.refuse(self._one_too_many())
+        # Users behind one proxy share its address. From here on, the place is counted for the principal.
+        if principal is not None and not self._endpoint_places.hand_over(place, repr(principal.identity)):
+            await exchange.refuse(self._too_many_exchanges())
             return
         exchange.owner = place.owner
         try:
@@ -336,13 +336,13 @@ class HTTPApp:
         except Overloaded as error:
             await exchange.overloaded(error)
         except ConnectionClosed:
-            pass  # the client has left
+            pass  # the client has disconnected
 
     async def _authorize(self, path: _Path, exchange: Exchange, scope: Scope) -> Principal | HTTPRefusal | None:
         """Return the principal of the request; ``None`` without a guard, or for an anonymous request."""
         if self._guard is None:
             return None
-        head = request_head(scope, exchange.headers, is_beside=path is not self._endpoint)
+        head = request_head(scope, exchange.headers, is_outside_endpoint=path is not self._endpoint)
         try:
             principal = await self._guard.admit(head)
         except AuthorizationError as error:
@@ -369,9 +369,9 @@ class HTTPApp:
         if isinstance(decision, HTTPRefusal):
             await exchange.refuse(decision)
         elif (
-            incoming is not None and (lacking := self._missing_scopes(exchange, scope, incoming, principal)) is not None
+            incoming is not None and (refusal := self._missing_scopes(exchange, scope, incoming, principal)) is not None
         ):
-            await exchange.refuse(lacking)
+            await exchange.refuse(refusal)
         elif isinstance(decision, AnswerMessage):
             await answer(self._engine, exchange, decision.message, principal, self._keepalives)
         elif isinstance(decision, Initialize) and (wait := self._session_rates.wait(exchange.owner)) is not None:
@@ -391,7 +391,7 @@ class HTTPApp:
 
     async def _show_readiness(self, exchange: Exchange, *_: object) -> None:
         found = self._engine.readiness()
-        ready = found.ready and not self._engine.draining and not self._leaving
+        ready = found.ready and not self._engine.draining and not self._is_stopping
         await exchange.respond(200 if ready else 503, readiness_page(found, ready=ready))
 
     def _missing_scopes(
@@ -403,15 +403,15 @@ class HTTPApp:
         scopes = self._engine.missing_scopes(incoming, principal)
         if not scopes:
             return None
-        demand = self._guard.demand(request_head(scope, exchange.headers), principal, scopes)
-        return refusal_of(demand, scopes=scopes)
+        error = self._guard.insufficient_scope(request_head(scope, exchange.headers), principal, scopes)
+        return refusal_of(error, scopes=scopes)
 
 
 async def _pass_on(app: ASGIApp, receive: Receive, send: Send, _exchange: Exchange, scope: Scope, *_: object) -> None:
     await app(scope, receive, send)
 
 
-async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _place: Share) -> None:
+async def _serve_plugin(path: _Path, exchange: Exchange, scope: Scope, _place: Share) -> None:
     await path.serve(exchange, scope, b"", None)
 
 
@@ -434,14 +434,14 @@ async def _ask_for_upgrade(exchange: Exchange, *_: object) -> None:
 
 
 async def _do_nothing(*_: object) -> None:
-    """Do nothing: the check has refused the request."""
+    """Do nothing, because the check has refused the request."""
 
 
-_NOWHERE: Final = _Path(_Kind.NULL_SINK, _do_nothing, STREAMABLE)
+_UNKNOWN_PATH: Final = _Path(_Kind.UNKNOWN, _do_nothing, STREAMABLE)
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    # The nursery that runs HTTPApp.run() owns everything, so start-up and shutdown need only their acknowledgement.
+async def _serve_lifespan(receive: Receive, send: Send) -> None:
+    # The nursery that runs HTTPApp.run() owns all tasks, so start-up and shutdown are only acknowledged.
     while True:
         event: Mapping[str, Any] = await receive()
         await send({"type": event["type"] + ".complete"})

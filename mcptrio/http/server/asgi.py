@@ -1,7 +1,7 @@
 """HTTP exchanges on ASGI servers other than our engine, such as Uvicorn and Hypercorn.
 
-``HTTPApp`` makes one for each request that does not come from our own engine. ASGI bounds no write and does not
-report that the client has left, so this class adds a deadline and a task.
+``HTTPApp`` makes one for each request that does not come from our own engine. ASGI bounds no write, so this class adds
+a deadline. It reports a disconnect only to a call of ``receive``, so a task of this class makes that call.
 
 Source: ASGI 3.0, HTTP message format.
 """
@@ -52,19 +52,19 @@ class ASGIExchange:
         while not self._is_read:
             event = await self._receive()
             if event["type"] != "http.request":
-                raise ConnectionClosed("the client has left")
+                raise ConnectionClosed("the client has disconnected")
             self._is_read = not event.get("more_body")
             if body := event.get("body", b""):
                 return bytes(body)
         return b""
 
-    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
+    async def while_connected(self, work: Callable[[], Awaitable[object]], on_disconnect: Callable[[], None]) -> None:
         async def watch() -> None:
             while (await self._receive())["type"] != "http.disconnect":
                 pass
-            leave()
+            on_disconnect()
 
-        # Exceptions of `work` must reach the caller unchanged and not in an exception group.
+        # Exceptions of `work` must reach the caller unchanged, not in an exception group.
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(watch)
             await work()
@@ -82,7 +82,7 @@ class ASGIExchange:
         await self._emit(data, more=True)
 
     def write_now(self, data: bytes) -> bytes | memoryview:
-        # Everything is left to write_rest(): an ASGI send may wait.
+        # write_rest() sends all of it, because an ASGI send may wait.
         return data
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
@@ -98,7 +98,7 @@ class ASGIExchange:
         raise RuntimeError("expected finish(): the response was not kept open")
 
     async def _emit(self, body: bytes, *, more: bool) -> None:
-        # The head leaves with the first bytes, so that the status can still change until then.
+        # The head is sent with the first bytes, so that the status can be changed until then.
         start, self._start = self._start, None
         if start is not None:
             await self._send(start)

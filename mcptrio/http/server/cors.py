@@ -24,13 +24,13 @@ _HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
 
 
 def every_origin() -> list[tuple[bytes, bytes]]:
-    """Headers of a response that pages of every origin may read."""
+    """Return the headers of a response that pages of every origin may read."""
     # "*" excludes credentials, so a page cannot use the cookies of its visitor.
     return [(b"access-control-allow-origin", b"*")]
 
 
 def one_origin(origin: str) -> list[tuple[bytes, bytes]]:
-    """Headers of a response that pages of one origin may read."""
+    """Return the headers of a response that pages of one origin may read."""
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _EXPOSED),
@@ -40,13 +40,13 @@ def one_origin(origin: str) -> list[tuple[bytes, bytes]]:
 
 
 def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether a browser asks which requests a page may send."""
+    """Return whether a request is a browser's question which requests a page may send."""
     return method == "OPTIONS" and _METHOD in headers
 
 
 async def answer_preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
     """Tell a browser which methods and headers it may send."""
-    # Any header is allowed: a list would not protect anything, because other clients send what they like.
+    # Every header is allowed. A list would not protect anything, because clients that are not browsers ignore it.
     wanted = exchange.headers.get("access-control-request-headers", "")
     allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
     await exchange.respond(

@@ -1,8 +1,8 @@
 """Decodes messages from HTTP and WebSocket clients, with a share of the event loop for each client.
 
 The HTTP endpoint, the legacy SSE endpoint and the WebSocket channel use it. Decoding a message of 4 MiB takes up to
-40 ms, in which no other client is served. The decoder therefore adds up the time for large messages of each client, and
-a client that sends them back to back has to wait.
+40 ms, in which no other client is served. The decoder therefore measures the time that the large messages of each
+client take. A client that has used its share must wait.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mcptrio.protocol.messages import Incoming
 __all__ = ["MAX_UNCOUNTED_BYTES", "MessageDecoder"]
 
 MAX_UNCOUNTED_BYTES: Final = 4096
-"""Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
+"""Bytes of a message that is not counted. Decoding it takes less than 0.5 ms."""
 _WINDOW_SECONDS: Final = 60.0
-"""Seconds. A client may use its unused share of this time at once."""
+"""Seconds whose share a client may use at once."""
 
 
 class MessageDecoder:
@@ -33,15 +33,15 @@ class MessageDecoder:
         limits: The limits of one message.
         share: The share of the event loop's time, 0 to 1, that decoding one client's large messages may take on
             average; 0 for no limit.
-        most: The number of clients that are remembered.
+        max_owners: The number of clients that are remembered.
     """
 
-    def __init__(self, limits: MessageLimits, share: float, most: int) -> None:
+    def __init__(self, limits: MessageLimits, share: float, max_owners: int) -> None:
         self.limits = limits
-        self._seconds = OwnerRates(share, share * _WINDOW_SECONDS, most)
+        self._seconds = OwnerRates(share, share * _WINDOW_SECONDS, max_owners)
 
     def decode(self, data: bytes, owner: Hashable) -> Incoming:
-        """The message; see :func:`mcptrio.protocol.jsonrpc.decode`.
+        """Return the message; see :func:`mcptrio.protocol.jsonrpc.decode`.
 
         Raises:
             RateLimited: The message is large, and the client has used its share.
@@ -53,7 +53,7 @@ class MessageDecoder:
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
         """Return the message, for a caller that waits before it decodes the next one."""
         if len(data) <= MAX_UNCOUNTED_BYTES:
-            # Not even timed: reading the clock twice would cost small messages more than it tells.
+            # A small message is not timed, because reading the clock twice would cost too much in relation.
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()
         incoming = decode(data, self.limits, owner=owner)
@@ -61,6 +61,6 @@ class MessageDecoder:
         return incoming
 
     def wait(self, owner: Hashable) -> float:
-        """Seconds until the client may send the next large message."""
-        # Cost 0 only asks: the cost is known after decoding, and decode_now() spends it.
+        """Return the seconds until the client may send the next large message."""
+        # With cost 0, nothing is spent. The cost is known after decoding, and decode_now() spends it.
         return self._seconds.wait(owner, 0.0) or 0.0

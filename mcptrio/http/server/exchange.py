@@ -1,8 +1,8 @@
-"""One HTTP request for the endpoint: MCP's responses, refusals and event streams on an :class:`HTTPExchange`.
+"""One HTTP request to the endpoint: MCP's responses, refusals and event streams on an :class:`HTTPExchange`.
 
-``HTTPApp`` makes one for every request. Each is answered once: as a whole (:meth:`Exchange.respond`) or as a stream
-of events (:meth:`Exchange.stream`). Every wait has a deadline, so a client that sends or reads slowly ends only its own
-request.
+``HTTPApp`` makes one for every request. The response is sent as a whole (:meth:`Exchange.respond`) or as a stream of
+events (:meth:`Exchange.begin_stream`). Every wait has a deadline, so a client that sends or reads too slowly loses only
+its own request.
 
 Source: WHATWG HTML 9.2 (event streams).
 """
@@ -34,7 +34,7 @@ COMMENT: Final = sse.comment()
 _NO_HEADERS: Final = Headers()
 _STREAM_HEADERS: Final = (
     (b"content-type", EVENT_STREAM.encode()),
-    # no-transform: a proxy that compresses holds events back until its buffer is full.
+    # no-transform, because a proxy that compresses holds events back until its buffer is full.
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
@@ -43,7 +43,7 @@ _STREAM_HEADERS: Final = (
 def read_headers(raw: RawHeaders) -> Headers:
     """Return the headers of an ASGI scope."""
     values = {str(name, "latin-1").lower(): str(value, "latin-1").strip(" \t") for name, value in raw}
-    # No name occurs twice, as nearly always.
+    # This is much faster than Headers.of(), and almost no request repeats a header.
     return Headers(values) if len(values) == len(raw) else Headers.of(raw)
 
 
@@ -53,17 +53,17 @@ class Exchange:
     limits: HTTPLimits
     _http: HTTPExchange
     owner: Hashable = None
-    """The client that it counts for, as :class:`mcptrio.ground.shares.Shares` has it."""
-    common: list[tuple[bytes, bytes]] = field(factory=list)
-    """Headers of every response to this request: CORS, the session."""
+    """The client for which the exchange is counted; see :class:`mcptrio.ground.shares.Shares`."""
+    common_headers: list[tuple[bytes, bytes]] = field(factory=list)
+    """Headers of every response to this request, for CORS and the session."""
     is_streaming: bool = False
-    """Whether the response is a stream of events that has begun."""
+    """True once the response has begun as a stream of events."""
     is_gone: bool = False
-    """Whether the client has left, or is as good as gone because it does not read."""
+    """True once the client has disconnected, or is regarded as disconnected because it does not read."""
     is_kept_open: bool = False
-    """Whether the response continues without a task that waits for its end."""
+    """True if the response continues without a task that waits for its end."""
     admitted: AdmittedExchange | None = None
-    """Ends a request that stays open after its token has expired; ``None`` without a guard."""
+    """Ends the exchange when its token has expired; ``None`` without a guard."""
     on_close: Callable[[], None] | None = None
     """Called when a response that was kept open has ended."""
     takes_json: bool = field(init=False)
@@ -79,7 +79,7 @@ class Exchange:
 
     @property
     def is_answered(self) -> bool:
-        """Whether a response has begun."""
+        """True once a response has begun."""
         return self._http.status != 0
 
     @property
@@ -87,12 +87,12 @@ class Exchange:
         return self._http.can_stay_open
 
     def end_if_unauthorized(self, end: Callable[[], None]) -> None:
-        """Keep the exchange open until its token is no longer accepted; then ``end`` is called."""
+        """Call ``end`` when the token of the exchange is no longer accepted."""
         if self.admitted is not None:
-            self.admitted.begin(end)
+            self.admitted.watch(end)
 
     def describe(self, incoming: Incoming) -> None:
-        """Name the MCP method, and the tool or prompt, in the access log of our own server."""
+        """Write the MCP method, and the name of the tool or prompt, into the line of the access log."""
         if isinstance(incoming, Request | Notification):
             name = (incoming.params or {}).get("name")
             self._http.note = incoming.method[:_MAX_NOTE_CHARS]
@@ -100,10 +100,10 @@ class Exchange:
                 self._http.note += f" {name[:_MAX_NOTE_CHARS]}"
 
     async def body(self) -> bytes | HTTPRefusal:
-        """Return the whole body, or the refusal.
+        """Return the whole body, or a refusal.
 
         Raises:
-            ConnectionClosed: The client left.
+            ConnectionClosed: The client has disconnected.
         """
         limit = self.limits.message.bytes
         whole = self._http.body_now()
@@ -111,7 +111,7 @@ class Exchange:
             parts: list[bytes] = []
             size = 0
             with trio.move_on_after(self.limits.body_timeout) as scope:
-                # One part beyond the limit is enough to refuse; the rest is never held.
+                # One part beyond the limit is enough to refuse, and the rest is not read.
                 while size <= limit and (part := await self._http.read()):
                     size += len(part)
                     parts.append(part)
@@ -120,25 +120,25 @@ class Exchange:
                 return HTTPRefusal.because(408, f"expected the body within {within:g} s, got {size} bytes")
             whole = b"".join(parts)
         if len(whole) > limit:
-            # Content-Length was checked before; this is a chunked body or another ASGI server.
+            # Content-Length was checked before, so this is a chunked body, or the server does not check the length.
             return HTTPRefusal.because(413, f"body of at least {len(whole)} bytes: the limit is {limit} bytes")
         return whole
 
-    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        """Run ``work``, and call ``leave`` if the client disconnects in the meantime. Only after :meth:`body`.
+    async def while_connected(self, work: Callable[[], Awaitable[object]], on_disconnect: Callable[[], None]) -> None:
+        """Run ``work``, and call ``on_disconnect`` if the client disconnects in the meantime. Only after :meth:`body`.
 
         An exception of ``work`` is raised unchanged.
         """
 
-        def left() -> None:
+        def disconnected() -> None:
             self.is_gone = True
-            leave()
+            on_disconnect()
 
-        await self._http.while_connected(work, left)
+        await self._http.while_connected(work, disconnected)
 
     async def respond(self, status: int, body: bytes = b"", headers: RawHeaders = (), *, media: str = JSON) -> None:
         """Send a whole response."""
-        head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
+        head = [*self.common_headers, *headers, (b"content-length", b"%d" % len(body))]
         if body:
             head.append((b"content-type", media.encode()))
         await self._http.respond(status, head, body)
@@ -155,7 +155,7 @@ class Exchange:
                 await self.overloaded(kind(message.message, retry_after=retry_after), message.id)
                 return
         data = encode(message)
-        # Errors stay JSON: a client that reads only events still looks at the status first.
+        # Errors are always JSON, because a client that reads only events still checks the status first.
         if status == 200 and not self.takes_json:
             await self.respond(status, sse.encode(data), _STREAM_HEADERS[1:], media=EVENT_STREAM)
         else:
@@ -170,28 +170,28 @@ class Exchange:
 
     # Streams of events
 
-    def stream(self) -> None:
-        """Begin a stream of events, unless it has begun. Its head goes out with the first bytes."""
+    def begin_stream(self) -> None:
+        """Begin a stream of events, unless it has begun. Its head is sent with the first bytes."""
         if not self.is_streaming:
             self.is_streaming = True
-            self._http.begin(200, [*self.common, *_STREAM_HEADERS])
+            self._http.begin(200, [*self.common_headers, *_STREAM_HEADERS])
 
     async def write(self, data: bytes = COMMENT) -> None:
-        """Write encoded events to the stream; without an argument a comment, which shows that the server is alive.
+        """Write encoded events to the stream; by default a comment, which shows that the server is alive.
 
         Raises:
             ConnectionClosed: The client did not read for too long.
         """
-        self.stream()
+        self.begin_stream()
         await self._bounded(self._http.write(data))
 
     def write_now(self, data: bytes) -> bytes | memoryview:
-        """Write as much as needs no waiting, and return the rest for :meth:`write_rest`."""
-        self.stream()
+        """Write as much as possible without waiting, and return the rest for :meth:`write_rest`."""
+        self.begin_stream()
         return self._http.write_now(data)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        """Write what :meth:`write_now` has returned; nothing else may be written before it.
+        """Write the rest that :meth:`write_now` has returned. Nothing else may be written before it.
 
         Raises:
             ConnectionClosed: As :meth:`write`.
@@ -229,5 +229,6 @@ class Exchange:
                 raise
         if scope.cancelled_caught:
             self.is_gone = True
-            # A client that reads nothing for so long counts as gone, or it would hold the place forever.
+            # A client that reads nothing for so long is regarded as disconnected. Otherwise it would hold its place
+            # forever.
             raise ConnectionClosed("the client does not read")

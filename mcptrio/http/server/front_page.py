@@ -1,7 +1,7 @@
 """The page that a browser gets at the root of an HTTP server.
 
-A person who opens the URL of an MCP server reads here what it is and how to connect a client. The page holds the path
-of the endpoint and nothing else of the configuration: no plugins, no names, no header of the request.
+The page tells a person who opens the URL of an MCP server what the server is and how to connect a client. It contains
+the path of the endpoint, but no other part of the configuration or of the request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEADERS: Final = (
 
 
 def wants_front_page(method: str, headers: Headers) -> bool:
-    """Whether a browser asks for a page. A client that looks for an endpoint gets 404 instead."""
+    """Return whether a browser requests a page. A client that searches for an endpoint gets 404 instead."""
     return method in ("GET", "HEAD") and "text/html" in (headers.get("accept") or "").lower()
 
 
@@ -48,6 +48,6 @@ async def show_front_page(path: str, exchange: Exchange, *_: object) -> None:
     Args:
         path: The path of the endpoint.
     """
-    # The operator chooses the path, but it still goes into HTML.
+    # The path is trusted, but it may have characters with a meaning in HTML.
     page = _PAGE.format(path=escape(path)).encode()
     await exchange.respond(200, page, _HEADERS, media="text/html; charset=utf-8")

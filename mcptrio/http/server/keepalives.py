@@ -1,6 +1,6 @@
 """Sends keepalives to clients whose HTTP exchange has been idle for some time.
 
-``HTTPApp`` owns the object. One task watches all exchanges, because a deadline for each would cost more than most
+``HTTPApp`` owns it. One task watches all exchanges, because a deadline for each exchange would cost more than most
 calls.
 """
 
@@ -34,8 +34,8 @@ class Keepalives:
         self.writers = StreamScheduler(engine)
         """Writes the event streams that idle exchanges have opened."""
         self.idle: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
-        """For each interval: the exchanges to call after this many idle seconds, with the time of their last
-        output. The oldest come first, so an exchange that has sent something is removed and added again."""
+        """By interval: the exchanges that get a keepalive after this many idle seconds, with the time of their last
+        output. The oldest come first, so an exchange that sends something is removed and added again."""
 
     async def run(self) -> None:
         """Send keepalives until cancelled."""
@@ -54,7 +54,7 @@ def _send_due(idle: dict[KeepaliveTarget, float], before: float) -> None:
     while idle:
         exchange, since = next(iter(idle.items()))
         if since > before:
-            # The rest began later.
+            # The exchanges that follow became idle later.
             return
         # Removed before the call, because the call may add the exchange again with a new time.
         del idle[exchange]

@@ -1,7 +1,7 @@
 """One session of the transport of 2024-11-05 as a channel of messages: an outgoing stream, and incoming POSTs.
 
 :mod:`mcptrio.http.server.legacy_sse` makes it for a GET, and the engine uses it like a pipe. Nothing is buffered: a
-POST waits until the session has accepted its message, and the session waits until the client reads.
+POST waits until the session has received its message, and the session waits until the client reads.
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; WHATWG HTML 9.2 (event streams).
 """
@@ -23,7 +23,7 @@ from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["LegacyChannel"]
 
-_CLIENT_DISCONNECTED: Final = "the client has left"
+_CLIENT_DISCONNECTED: Final = "the client has disconnected"
 
 
 class LegacyChannel:
@@ -42,26 +42,26 @@ class LegacyChannel:
         self._exchange = exchange
         self._endpoint = endpoint
         self._writing = trio.Lock()
-        self._written = trio.current_time()
-        """When something was last written."""
-        # Capacity 0: a POST is answered when the session has taken its message, so nothing is buffered.
+        self._last_written = trio.current_time()
+        """Trio clock time of the last write."""
+        # Capacity 0: nothing is buffered, and a POST is answered when the session has received its message.
         self._arriving, self._arrived = trio.open_memory_channel[Incoming](0)
         self._first_message_timeout: float = exchange.limits.body_timeout
-        """Seconds for which the next message is waited for."""
-        self._broken: str | None = None
+        """Seconds to wait for the first message; infinity after it."""
+        self._end_reason: str | None = None
 
     # The engine's side
 
     async def receive(self) -> list[Incoming]:
-        """The message of one POST. The first call begins the stream, and waits ``body_timeout`` seconds at most.
+        """Return the message of one POST. The first call begins the stream, and waits at most ``body_timeout`` seconds.
 
-        So a client that opens streams and says nothing does not keep them.
+        So a stream on which the client sends nothing is closed.
 
         Raises:
-            trio.EndOfChannel: Nothing came on a new stream.
-            ConnectionClosed: The client has left, or does not read.
+            trio.EndOfChannel: No message came on a new stream.
+            ConnectionClosed: The client has disconnected, or does not read.
         """
-        # The endpoint event has to be the first one (2024-11-05, "HTTP with SSE").
+        # The endpoint event must be the first event (2024-11-05, "HTTP with SSE").
         if not self._exchange.is_streaming:
             # The keepalive task writes to the same response, and a comment must not split an event.
             async with self._writing:
@@ -69,21 +69,21 @@ class LegacyChannel:
         try:
             with trio.move_on_after(self._first_message_timeout):
                 incoming = await self._arrived.receive()
-                # Later the client may be idle: it may have no request to send.
+                # After the first message, the client may be idle.
                 self._first_message_timeout = inf
                 return [incoming]
         except trio.ClosedResourceError as error:
-            raise ConnectionClosed(self._broken or "the stream is closed") from error
+            raise ConnectionClosed(self._end_reason or "the stream is closed") from error
         raise trio.EndOfChannel
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """One event for each, all in one write.
+        """Send one event for each message or batch, all in one write.
 
         Raises:
-            ConnectionClosed: The client has left, or does not read.
+            ConnectionClosed: The client has disconnected, or does not read.
         """
-        if self._broken is not None:
-            raise ConnectionClosed(self._broken)
+        if self._end_reason is not None:
+            raise ConnectionClosed(self._end_reason)
         await self._write(b"".join([sse.encode(encode(message), event="message") for message in messages]))
 
     async def aclose(self) -> None:
@@ -104,11 +104,11 @@ class LegacyChannel:
 
     @property
     def owner(self) -> Hashable:
-        """The client that its messages count for."""
+        """The client for which the messages are counted."""
         return self._exchange.owner
 
-    def leave(self) -> None:
-        """The client has closed the stream, which breaks the channel like a pipe."""
+    def disconnected(self) -> None:
+        """Break the channel, because the client has closed the stream."""
         self.end(_CLIENT_DISCONNECTED)
 
     async def keep_alive(self) -> None:
@@ -116,20 +116,20 @@ class LegacyChannel:
         interval = self._exchange.limits.keepalive_interval
         try:
             while True:
-                await trio.sleep_until(self._written + interval)
+                await trio.sleep_until(self._last_written + interval)
                 if not self._exchange.is_streaming:
-                    # Before the endpoint event: a comment now would begin the response without it.
-                    self._written = trio.current_time()
-                # An event may have left during the sleep; then the client knows already that we are alive.
-                elif trio.current_time() - self._written >= interval:
+                    # The endpoint event is not sent yet. A comment would begin the response before it.
+                    self._last_written = trio.current_time()
+                # If an event was sent during the sleep, no comment is needed.
+                elif trio.current_time() - self._last_written >= interval:
                     await self._write(sse.comment())
         except ConnectionClosed as error:
             self.end(str(error))
 
     async def deliver(self, incoming: Incoming) -> None:
-        """Hand over the message of a POST, and return when the session has taken it.
+        """Deliver the message of a POST, and return when the session has received it.
 
-        It waits as long as the client reads too slowly. A cancelled call has handed over nothing.
+        The call waits while the client reads too slowly. A cancelled call has delivered nothing.
 
         Raises:
             ConnectionClosed: The session has ended.
@@ -137,12 +137,12 @@ class LegacyChannel:
         try:
             await self._arriving.send(incoming)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed(self._broken or "the session has ended") from error
+            raise ConnectionClosed(self._end_reason or "the session has ended") from error
 
     def end(self, reason: str) -> None:
         """Break the channel, which ends the session and its stream."""
-        if self._broken is None:
-            self._broken = reason
+        if self._end_reason is None:
+            self._end_reason = reason
         # Wakes receive() and every POST that waits in deliver().
         self._arrived.close()
 
@@ -151,4 +151,4 @@ class LegacyChannel:
     async def _write(self, data: bytes) -> None:
         async with self._writing:
             await self._exchange.write(data)
-            self._written = trio.current_time()
+            self._last_written = trio.current_time()

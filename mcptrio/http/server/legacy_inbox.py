@@ -1,8 +1,8 @@
-"""The inbox of a stream of HTTP with SSE: the messages whose POST has reached another replica than the stream.
+"""The inbox of a stream of HTTP with SSE, for messages whose POST has reached another replica than the stream.
 
 :mod:`mcptrio.http.server.legacy_sse` uses it if there are other replicas. The session store has a record of each
-stream, with its principal. The replica that gets a POST puts the message into the inbox of that record, and the replica
-with the stream takes it from there.
+stream, with its principal. The replica that gets a POST puts the message into the inbox of that record. The replica
+with the stream reads the inbox.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from mcptrio.protocol.messages import Incoming
 __all__ = ["LegacyInbox", "belongs_to", "put_message"]
 
 _POLL_INTERVAL: Final = 5.0
-"""Seconds after which the inbox is read although nothing was announced: the bus may lose messages."""
+"""Seconds after which the inbox is read without an announcement, because the bus may lose messages."""
 _TOUCH_INTERVAL: Final = 60.0
 """Seconds between two reports to the store that the stream is open. Stores expire sessions after much longer."""
 _CLOSE_TIMEOUT: Final = 1.0
-"""Seconds for deleting the record. If it stays, it expires."""
+"""Seconds for deleting the record. A record that is not deleted expires."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -36,12 +36,12 @@ _log = logging.getLogger("mcptrio.http.sessions")
 class LegacyInbox:
     """The inbox of one stream of this process.
 
-    All messages of the session go through it, one after the other: those that it contains precede one that has reached
-    this process. So the session gets a message after every one that was acknowledged before it was sent.
+    All messages of the session pass through it in order: the messages in the inbox precede one that has reached this
+    process. So if the client sends a message after another one was acknowledged, the session receives them in order.
 
     Args:
         id: The id of the session.
-        channel: The channel that takes the messages.
+        channel: The channel that gets the messages.
     """
 
     def __init__(self, id: str, channel: LegacyChannel, shared: Shared, decoder: MessageDecoder) -> None:
@@ -50,7 +50,7 @@ class LegacyInbox:
         self._shared = shared
         self._decoder = decoder
         self._position = 0
-        """Messages that the session has taken."""
+        """The number of messages of the inbox that the session has received."""
         self._delivering = trio.Lock()
         self._announced = trio.Event()
         self._next_touch = 0.0
@@ -61,18 +61,18 @@ class LegacyInbox:
 
         Raises:
             StoreFailed: The record could not be stored.
-            Overloaded: The store has too many.
+            Overloaded: The store has too many records.
         """
         self._next_touch = trio.current_time() + _TOUCH_INTERVAL
         self._unfollow = self._shared.replicas.follow(self._key, self._handle_notice)
-        # No revision: the record is not a session that a request of another transport could continue.
+        # The record has no revision, so a request of another transport cannot continue the session.
         await self._shared.store.save(SessionRecord(id=self._key, revision="", principal=self._channel.principal))
 
     async def run(self) -> None:
         """Pass messages of other replicas to the session until it ends. Breaks the channel if the record is gone."""
         failed = False
         while True:
-            # Taken before the look: a message that is announced during it leads to another look.
+            # Replaced before the inbox is read, so that an announcement during the read leads to another read.
             announced = self._announced = trio.Event()
             try:
                 async with self._delivering:
@@ -89,23 +89,23 @@ class LegacyInbox:
                 await announced.wait()
 
     async def deliver(self, incoming: Incoming) -> None:
-        """Hand over the message of a POST that has reached this process; see :meth:`LegacyChannel.deliver`.
+        """Deliver the message of a POST that has reached this process; see :meth:`LegacyChannel.deliver`.
 
         Raises:
             ConnectionClosed: The session has ended.
-            StoreFailed: The inbox, whose messages come first, could not be read. The session has not got the message.
+            StoreFailed: The inbox, whose messages come first, could not be read. The message was not delivered.
         """
         async with self._delivering:
             await self._deliver_stored()
             await self._channel.deliver(incoming)
 
     async def close(self) -> None:
-        """Let no replica accept messages any more. Takes at most a second, also when it is cancelled."""
+        """Delete the record, so that no replica accepts messages. Takes at most a second, also when cancelled."""
         if self._unfollow is not None:
             self._unfollow()
         with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             try:
-                # The record first: a message that is put before its end is dropped with the others.
+                # The record is deleted first. A message that another replica puts before that is dropped below.
                 await self._shared.store.delete(self._key)
                 await self._shared.events.drop(self._key)
             except StoreFailed as error:
@@ -127,7 +127,7 @@ class LegacyInbox:
         while True:
             messages, following = await self._shared.events.inbox(self._key, self._position)
             if following - len(messages) > self._position:
-                # The client got a 202 for each, and the end of its stream is the only way to tell it.
+                # The client got a 202 for each of them. Only the end of its stream can tell it about the loss.
                 self._channel.end("the inbox was full: the client sends more than it reads")
                 raise ConnectionClosed("messages of the inbox were dropped")
             if not messages:
@@ -140,7 +140,7 @@ class LegacyInbox:
         now = trio.current_time()
         if now < self._next_touch:
             return
-        # Loading counts as use.
+        # Loading a record tells the store that the session is in use.
         if await self._shared.store.load(self._key) is None:
             self._channel.end("the session has expired")
             raise ConnectionClosed("the session has expired")
@@ -148,7 +148,7 @@ class LegacyInbox:
 
 
 async def belongs_to(shared: Shared, id: str, principal: Principal | None) -> bool:
-    """Return whether a replica has a stream with this id, opened by this principal with the same scopes.
+    """Return whether a replica has a stream with this id, which this principal has opened with the same scopes.
 
     Raises:
         StoreFailed: The record cannot be read.
@@ -172,11 +172,11 @@ async def put_message(shared: Shared, id: str, message: bytes) -> None:
         # The message is stored, so a refusal would be wrong.
         is_open = True
     if not is_open:
-        # The session has ended in between, and its replica has dropped the inbox before the message came.
+        # The session has ended, and its replica may have dropped the inbox before the message was put into it.
         await shared.events.drop(key)
         raise ConnectionClosed("the session has ended")
 
 
 def _key(id: str) -> str:
-    """Return the id of the record, which is not that of a session of Streamable HTTP."""
+    """Return the id of the record, which differs from all ids of sessions of Streamable HTTP."""
     return f"sse:{id}"

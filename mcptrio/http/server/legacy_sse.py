@@ -1,9 +1,9 @@
-"""HTTP with SSE, the transport of 2024-11-05: a stream of the server's messages, and POSTs of the client's.
+"""HTTP with SSE, the transport of 2024-11-05: a stream for the server's messages, and POSTs for the client's.
 
-``HTTPApp`` calls it after the usual checks. A GET is a session for as long as it lasts, in the revision that it
-negotiates, and a POST brings one message to it. The id of a session does not authenticate: it is valid only for the
-principal of the stream, with the same scopes. A session stays in the process with its stream. A POST that reaches
-another replica brings its message there through the stores (:mod:`mcptrio.http.server.legacy_inbox`).
+``HTTPApp`` calls it after the usual checks. A GET opens a session, which lasts as long as the response, and a POST
+brings one message to the session. The id of a session does not authenticate: it is valid only for the principal of the
+stream, with the same scopes. A session stays in the process that has its stream. If a POST reaches another replica, the
+message is passed on through the stores (:mod:`mcptrio.http.server.legacy_inbox`).
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE".
 """
@@ -33,25 +33,25 @@ from mcptrio.protocol.messages import Incoming, Malformed
 
 __all__ = ["LegacyPaths", "LegacySSE"]
 
-_ID: Final = "session_id"
+_ID_PARAMETER: Final = "session_id"
 # The id is not a credential, but a guess would let another client of the same principal inject messages.
 _ID_BYTES: Final = 32
-_IS_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _CLOSE_TIMEOUT: Final = 1.0
-"""Seconds from the client's leaving to the end of the session, whatever it is doing."""
+"""Seconds after the client's disconnect until the session is cancelled."""
 _MAX_PARAMETERS: Final = 16
-"""Query parameters of a POST: ours, and additions of a proxy."""
+"""Query parameters of a POST: ours, and those that a proxy may add."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
 
 @frozen(kw_only=True)
 class LegacyPaths:
-    """Where the transport is served.
+    """The paths at which the transport is served.
 
     Args:
         stream: The path of the GET, which opens the stream.
-        messages: The path of the POSTs; clients learn it from the stream.
+        messages: The path of the POSTs, which the stream tells the client.
     """
 
     stream: str = "/sse"
@@ -82,25 +82,25 @@ class LegacySSE:
         self._paths = paths
         self._decoder = decoder
         self._shared = shared
-        self._most = max(1, shared.limits.streams // 2)
-        """A stream takes one of the places that all exchanges share; the rest is left for the POSTs."""
+        self._max_streams = max(1, shared.limits.streams // 2)
+        """A stream takes one of the places that all exchanges share. Half of the places are left for the POSTs."""
         self._streams: dict[str, _Stream] = {}
 
     async def open(self, exchange: Exchange, scope: Scope, _body: bytes, principal: Principal | None) -> None:
         """Serve a GET: a session, until either side ends it.
 
         Raises:
-            Overloaded: There are too many, the server is stopping, or the store does not work. Nothing has been sent.
+            Overloaded: There are too many sessions, the server is stopping, or the store has failed. Nothing was sent,
+                so a load balancer can try another server.
         """
-        # Nothing was sent, so a load balancer can try another server.
         if self._engine.draining:
             raise Overloaded("the server is stopping")
-        if len(self._streams) >= self._most:
-            raise Overloaded(f"too many SSE sessions: the limit is {self._most}", retry_after=10.0)
+        if len(self._streams) >= self._max_streams:
+            raise Overloaded(f"too many SSE sessions: the limit is {self._max_streams}", retry_after=10.0)
         id = secrets.token_urlsafe(_ID_BYTES)
         channel = LegacyChannel(exchange, self._endpoint(scope, id), principal)
         inbox = LegacyInbox(id, channel, self._shared, self._decoder) if self._shared.replicas.exist else None
-        # Before the endpoint event: the first POST may arrive as soon as the client has read it.
+        # Added before the endpoint event is sent, because the first POST may arrive as soon as the client has read it.
         self._streams[id] = _Stream(channel, inbox)
         try:
             if inbox is not None:
@@ -118,9 +118,9 @@ class LegacySSE:
         refused = Overloaded("the server is stopping")
         async with trio.open_nursery() as nursery:
 
-            def leave() -> None:
+            def on_disconnect() -> None:
                 """End the session's requests. A request that does not end in time is cancelled."""
-                channel.leave()
+                channel.disconnected()
                 nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
 
             nursery.start_soon(channel.keep_alive)
@@ -129,27 +129,27 @@ class LegacySSE:
             exchange.end_if_unauthorized(nursery.cancel_scope.cancel)
             serve = partial(self._engine.serve, channel, principal=channel.principal)
             try:
-                await exchange.while_connected(serve, leave)
+                await exchange.while_connected(serve, on_disconnect)
             except Overloaded as error:
-                # Out of the nursery, which would wrap it into a group.
+                # Raised below, because the nursery would wrap the exception in a group.
                 refused = error
             # Ends the keepalive and the inbox; the session itself has ended.
             nursery.cancel_scope.cancel()
-        # Without a first byte, the engine has refused the session, and a refusal can still be sent.
+        # If no byte was sent, the engine has refused the session, and the refusal can still be sent.
         if not (exchange.is_streaming or exchange.is_gone):
             raise refused
 
     async def post(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
-        """Serve a POST: 202 when the session has taken the message, or the store has it for another replica.
+        """Serve a POST. The response is 202 when the session, or the inbox for another replica, has the message.
 
         Raises:
-            Overloaded: The session takes nothing at the moment, or the store does not work. Nothing has happened.
+            Overloaded: The session does not receive in time, or the store has failed. The message was not delivered.
         """
         id = _id_in(scope)
         try:
             stream = self._streams.get(id)
             if not await self._is_open(id, stream, principal):
-                # The same answer in all cases: it must not show which ids exist.
+                # The response is the same in all cases, because it must not show which ids exist.
                 await exchange.refuse(_UNKNOWN)
                 return
             incoming = self._decoder.decode(body, exchange.owner)
@@ -163,11 +163,11 @@ class LegacySSE:
             raise _unavailable(error) from error
 
     async def _is_open(self, id: str, stream: _Stream | None, principal: Principal | None) -> bool:
-        """Return whether the session exists, here or elsewhere, and is that of the principal."""
+        """Return whether the session exists, here or on another replica, and belongs to the principal."""
         if stream is not None:
             return stream.channel.principal == principal
-        # The store need not be asked about other text.
-        is_elsewhere = self._shared.replicas.exist and _IS_ID.fullmatch(id) is not None
+        # Only text in the form of an id is looked up in the store.
+        is_elsewhere = self._shared.replicas.exist and _ID_PATTERN.fullmatch(id) is not None
         return is_elsewhere and await belongs_to(self._shared, id, principal)
 
     async def _deliver(self, exchange: Exchange, stream: _Stream, incoming: Incoming) -> None:
@@ -187,7 +187,7 @@ class LegacySSE:
             await put_message(self._shared, id, message)
         except StoreFailed as error:
             _log.error("%s", error)
-            # A 503 would promise that nothing has happened, and the client would send it again.
+            # A 503 would say that the message was not delivered, and the client would send it again.
             await exchange.refuse(_UNCERTAIN)
         except ConnectionClosed:
             await exchange.refuse(_UNKNOWN)
@@ -195,10 +195,10 @@ class LegacySSE:
             await exchange.respond(202)
 
     def _endpoint(self, scope: Scope, id: str) -> str:
-        """Return the URL for POSTs, as a path: only a proxy may know the public host name."""
-        # Exactly one slash at the beginning, because two would name a host (RFC 3986 section 4.2).
+        """Return the URL for POSTs, without a host, because only a proxy may know the public host name."""
+        # The path begins with exactly one slash, because two would name a host (RFC 3986 section 4.2).
         path = f"{scope.get('root_path', '')}{self._paths.messages}"
-        return f"/{quote(path.lstrip('/'))}?{_ID}={id}"
+        return f"/{quote(path.lstrip('/'))}?{_ID_PARAMETER}={id}"
 
 
 _UNKNOWN: Final = HTTPRefusal.because(404, "no such session; start again with a GET of the stream")
@@ -211,10 +211,11 @@ def _unavailable(error: StoreFailed) -> Overloaded:
 
 
 def _id_in(scope: Scope) -> str:
-    """Return the session id in a query; empty if there is none, or several."""
+    """Return the session id in a query; empty if there is no id or more than one."""
     try:
-        ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_MAX_PARAMETERS).get(_ID, [])
+        query = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_MAX_PARAMETERS)
+        ids = query.get(_ID_PARAMETER, [])
     except ValueError:
         return ""
-    # Two ids may be read differently by a proxy that checks one of them.
+    # With two ids, a proxy may check one of them, and this server would use the other one.
     return ids[0] if len(ids) == 1 else ""

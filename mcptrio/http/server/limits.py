@@ -1,4 +1,4 @@
-"""The bounds of an HTTP endpoint: sizes, times and counts. A value that costs nothing to import."""
+"""The limits of an HTTP endpoint: sizes, times and counts. This module imports no HTTP code, so it loads fast."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class HTTPLimits:
         streams: Requests open at the same time on the endpoint, and as many on the routes of plugins; further ones get
             503. One client (a principal; without authentication an address, or a /64 network for IPv6) may have as many
             open as are free, so at most half of them.
-        connections: Open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the process has
-            file descriptors, and half of them from one address. A further one closes the connection that is idle
-            longest; if none is idle, it gets 503.
+        connections: Connections open at the same time on the server of :func:`mcptrio.serving.over_http`, if the
+            process has as many file descriptors, and half of them from one address. A further one closes the connection
+            that is idle longest; if none is idle, the new one gets 503.
         address_rate: Requests a second from one address, on average; further ones get 429 before any other check. All
             IPv6 addresses of a /64 are one. 0: no limit.
         address_burst: Requests that may arrive at once.

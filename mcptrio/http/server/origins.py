@@ -1,8 +1,8 @@
 """Checks of ``Host`` and ``Origin``.
 
-``HTTPApp`` checks both before it looks at anything else of a request. They are the defence against DNS rebinding: a
-page of an attacker whose name resolves to 127.0.0.1 has its own name in Host and Origin. A missing Origin is accepted,
-because only browsers send it.
+``HTTPApp`` checks both before it reads anything else of a request. The checks prevent DNS rebinding: if the name of an
+attacker's page resolves to 127.0.0.1, Host and Origin have the name of that page. A missing Origin is accepted, because
+only browsers send it.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Security Warning"; RFC 9110 section 7.2; RFC 6454 section 7.
 """
@@ -47,7 +47,7 @@ class HostPolicy:
     def allows(self, host: str | None) -> bool:
         if "*" in self.allowed:
             return True
-        # HTTP/1.0 allows a request without Host, and nothing is known about where it was sent.
+        # HTTP/1.0 allows a request without Host. The client may have meant any server, so it is refused.
         if not host:
             return False
         host = host.lower()
@@ -81,7 +81,7 @@ class OriginPolicy:
         except ValueError:
             return False
         if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
-            # "null" (a sandboxed frame, a file) and browser extensions have to be listed by name.
+            # "null" (a sandboxed frame, a file) and browser extensions must be listed by name.
             return False
         # The port of a development server changes from run to run, so an entry without a port means any.
         host = _without_port(parts.netloc)
@@ -89,7 +89,7 @@ class OriginPolicy:
 
 
 def _without_port(host: str) -> str:
-    """The host without its port, which may be empty (RFC 3986 section 3.2.3), and without an absolute name's dot."""
+    """Return a host without its port, which may be empty (RFC 3986 section 3.2.3), and without a final dot."""
     if host.startswith("["):
         address, bracket, rest = host.partition("]")
         return address + bracket if not rest or _is_port(rest) else host

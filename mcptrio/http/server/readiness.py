@@ -16,7 +16,7 @@ def readiness_page(found: Readiness, *, ready: bool) -> bytes:
     """Return the body.
 
     Args:
-        ready: Whether the server accepts requests.
+        ready: True if the server accepts requests.
     """
     body: dict[str, object] = {"ready": ready, "plugins": dict(found.plugins)}
     if found.stores is not None:
@@ -25,5 +25,5 @@ def readiness_page(found: Readiness, *, ready: bool) -> bytes:
 
 
 def _is_public(attribute: Attribute[Any], value: object) -> bool:
-    # Anyone who reaches the server may ask, and its internal names are for its operator.
+    # Anyone who can reach the server may read the page, and internal names are only for the operator.
     return attribute.name not in ("host", "process")

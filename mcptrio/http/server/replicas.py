@@ -1,8 +1,8 @@
 """Messages between the local parts of one session on several replicas.
 
-The sessions use it. A message only says where to look: the record, the inbox and the events are in the stores. So a
-lost message costs a delay, until the next request of the session or the next expiry. After a lost ``resumed``, a client
-that reads one stream on two connections may get an event on both.
+The sessions use it. A message only says which part of the stores has changed: the record, the inbox or the events. So a
+lost message causes only a delay, until the next request of the session or the next search for idle sessions. With one
+exception: after a lost ``resumed``, a client that reads one stream on two connections may get an event on both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Notice(Enum):
     END = b"end"
     """The session has ended."""
     LOST = b"lost"
-    """Messages may have been lost. Never sent."""
+    """The bus may have lost messages. This notice is made here and never sent."""
 
 
 _NOTICES: Final = {notice.value: notice for notice in Notice}
@@ -42,29 +42,31 @@ class Replicas:
     """The connection to the other replicas.
 
     Args:
-        bus: ``None`` if there are none; then all methods do nothing.
+        bus: ``None`` if there are no other replicas. Then the methods do nothing.
     """
 
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
-        # The bus delivers our own messages as well; the name lets us skip them.
+        # The bus delivers the messages of this process too. The name identifies them, so that they are ignored.
         self._name = secrets.token_urlsafe(6)
         self.exist = bus is not None
 
-    def publish(self, session: str, notice: Notice, what: str = "") -> None:
-        """Publish to the local parts of the session elsewhere."""
+    def publish(self, session: str, notice: Notice, detail: str = "") -> None:
+        """Publish a notice to the local parts of the session on other replicas."""
         if self._bus is not None:
-            self._bus.publish(session_topic(session), b"%b %b %b" % (notice.value, what.encode(), self._name.encode()))
+            self._bus.publish(
+                session_topic(session), b"%b %b %b" % (notice.value, detail.encode(), self._name.encode())
+            )
 
     def follow(self, session: str, on_notice: Callable[[Notice, str], None]) -> Callable[[], None]:
-        """Call ``on_notice`` with each notice of another replica or of a store. Returns a function that ends this."""
+        """Call ``on_notice`` for each notice of another replica or a store. Return a function that unsubscribes."""
         if self._bus is None:
             return _nothing
         return self._bus.follow(session_topic(session), _Receiver(on_notice, self._name))
 
 
 class _Receiver:
-    """Reads the messages of the bus for one session. An object, because a closure would take 100 bytes more."""
+    """Reads the messages of the bus for one session. A closure would take 100 bytes more than this object."""
 
     __slots__ = ("_name", "_on_notice")
 
@@ -77,11 +79,11 @@ class _Receiver:
             self._on_notice(Notice.LOST, "")
             return
         kind, _, rest = message.partition(b" ")
-        what, _, sender = rest.decode("utf-8", "replace").partition(" ")
-        # One from a newer version of mcptrio may be unknown.
+        detail, _, sender = rest.decode("utf-8", "replace").partition(" ")
+        # A newer version of mcptrio may send an unknown notice.
         notice = _NOTICES.get(kind)
         if notice is not None and sender != self._name:
-            self._on_notice(notice, what)
+            self._on_notice(notice, detail)
 
 
 def messages_of(incoming: Message | Batch) -> list[Message]:
@@ -92,7 +94,7 @@ def messages_of(incoming: Message | Batch) -> list[Message]:
 
 
 def is_for_any_replica(message: Message) -> bool:
-    """Return whether the request that it belongs to may run on another replica: for answers and cancellations."""
+    """Return whether the message is an answer or a cancellation, whose request may run on another replica."""
     if isinstance(message, Notification):
         return message.method == "notifications/cancelled"
     return isinstance(message, (Response, ErrorResponse))

@@ -1,7 +1,7 @@
-"""The part of a request that a guard checks, and the response when it refuses.
+"""The part of a request that a guard checks, and the response to a request that the guard refuses.
 
-:mod:`mcptrio.http.server.app` uses this for every request to the engine. A token is accepted only in the header, and it
-is neither stored nor repeated here.
+:mod:`mcptrio.http.server.app` uses this for every request to the endpoint. A token is accepted only in the header, and
+it is neither stored nor repeated here.
 
 Source: RFC 6750 sections 2.3 and 3; RFC 9728 section 3; ASGI 3.0, TLS extension.
 """
@@ -21,11 +21,11 @@ from mcptrio.protocol.messages import ErrorResponse
 __all__ = ["is_same_principal", "refusal_of", "request_head"]
 
 
-def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
+def request_head(scope: Scope, headers: Headers, *, is_outside_endpoint: bool = False) -> RequestHead:
     """Return the part of a request that precedes its body.
 
     Args:
-        is_beside: Whether the path is not the endpoint.
+        is_outside_endpoint: True if the path is not the endpoint.
     """
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
@@ -33,10 +33,10 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
         method=scope.get("method", "GET"),
         # DPoP proofs name the URL that the client used (RFC 9449 section 4.3), which Host and scheme give.
         url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
-        headers=headers.every(),
+        headers=headers.all_values(),
         query=scope.get("query_string", b"").decode("latin-1"),
         address=address_of(scope),
-        is_beside=is_beside,
+        is_outside_endpoint=is_outside_endpoint,
         # For tokens bound to a client certificate (RFC 8705 section 3): their hash is of the DER form.
         certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
     )
@@ -46,7 +46,7 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
     """Return the response to a request that a guard has refused.
 
     Args:
-        scopes: The scopes that the request needs, if the token lacks some.
+        scopes: The scopes that the request needs, if the token lacks one of them.
     """
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in error.headers.items()]
     if error.challenge:

@@ -19,7 +19,7 @@ __all__ = ["serve_traced"]
 async def serve_traced(
     serve: Callable[..., Awaitable[object]], exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None
 ) -> None:
-    """Answer a request, and let the spans of its messages name it."""
+    """Answer a request in a context that links the spans of its messages to the HTTP request."""
     # A Unix socket has a path instead of an address.
     client = scope.get("client")
     network = _network_of(client[0] if client and client[1] is not None else None, scope["type"])
@@ -28,7 +28,7 @@ async def serve_traced(
         await serve(exchange, scope, body, principal)
 
 
-# The tracer keeps the attributes of each network. With the same object, it finds them without comparing or hashing.
+# The tracer caches the attributes of each network. It finds the same object without comparing or hashing.
 @lru_cache(256)
 def _network_of(address: str | None, kind: str) -> Network:
     return Network("tcp" if address is not None else "unix", kind, address)

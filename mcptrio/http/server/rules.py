@@ -1,10 +1,10 @@
 """Decides what to do with an HTTP request, without I/O and without a clock.
 
 ``HTTPApp`` calls :func:`check_head` before it reads the body, then :func:`check_post` with the decoded body or
-:func:`check_bodiless` for GET and DELETE; :func:`check_upgrade` for a WebSocket; :func:`check_page` for other pages.
-The first check that fails decides. The order is: head, parsing, envelope, headers against body, parameter headers. The
-engine checks version, method and client capability between the last two. The results cannot differ, because a tool
-whose method is not served has no parameter headers.
+:func:`check_bodiless` for GET and DELETE. It calls :func:`check_upgrade` for a WebSocket and :func:`check_page` for
+other pages. The first check that fails decides. The order is: head, parsing, envelope, headers against body, parameter
+headers. By rank, version, method and client capability come between the last two. The engine checks them later, with
+the same result, because a tool whose method is not served has no parameter headers.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -20,7 +20,7 @@ from attrs import frozen
 from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError, Overloaded, RateLimited
 from mcptrio.ground.refusals import HTTPRefusalReason
 from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts, is_json
-from mcptrio.http.param_headers import ENCODED, NAMES, check_method, check_parameters
+from mcptrio.http.param_headers import BASE64_PREFIX, NAME_PARAMS, check_method, check_parameters
 from mcptrio.http.subprotocol import SUBPROTOCOL
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, Envelope
 from mcptrio.protocol.messages import (
@@ -74,10 +74,10 @@ _STATUSES: Final[Mapping[int, int]] = {
 
 @frozen
 class HTTPRefusal:
-    """Answer with this status at once.
+    """The response to a request that is refused.
 
     Args:
-        reason: For metrics; ``None`` if the status tells it.
+        reason: The reason for metrics; ``None`` if the status tells it.
     """
 
     status: int
@@ -90,7 +90,7 @@ class HTTPRefusal:
         cls, status: int, message: str, *headers: tuple[bytes, bytes], reason: HTTPRefusalReason | None = None
     ) -> HTTPRefusal:
         """Return a refusal whose body is an error without an id."""
-        # Not -32601 or -32022, from which clients conclude which revisions the server has.
+        # The code is not -32601 or -32022, from which clients conclude which revisions the server has.
         return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers, reason)
 
     @classmethod
@@ -150,7 +150,7 @@ Decision: TypeAlias = HTTPRefusal | AnswerMessage | Initialize | Deliver | Liste
 
 def status_of(error: ErrorResponse) -> int:
     """Return the status of a response that consists of this error only, in a per-request revision."""
-    # 200 for an error that a handler has raised: it is the tool's result, and HTTP has worked.
+    # An error that a handler has raised gets 200, because the HTTP exchange has succeeded.
     return _STATUSES.get(error.code, 200)
 
 
@@ -171,13 +171,13 @@ def check_head(
         return HTTPRefusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
     accept = headers.get("accept")
     if method == "POST":
-        # 19 digits fit into no real length, and int() of a long string takes quadratic time.
+        # No real length has 19 digits, and int() of a long string takes quadratic time.
         if length is not None and not (length.isascii() and length.isdigit() and len(length) < 19):
             return HTTPRefusal.because(400, "Content-Length: expected an integer")
         if length is not None and int(length) > body_bytes:
             return HTTPRefusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
         if (coding := headers.get("content-encoding", "identity").strip().lower()) != "identity":
-            # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
+            # RFC 9110 section 12.5.3: Accept-Encoding tells the client which codings it may use.
             message = f"Content-Encoding: expected none, got {coding[:20]}"
             return HTTPRefusal.because(415, message, (b"accept-encoding", b"identity"))
         media = headers.get("content-type")
@@ -230,14 +230,14 @@ def check_post(
         if modern or (incoming.params and "_meta" in incoming.params and Envelope.is_present(incoming.params)):
             return _check_request(headers, incoming, param_headers)
         if incoming.method == "initialize":
-            # A second initialize in a session is an error; without this check it would make a new session.
+            # A second initialize in a session is an error. Without this check, it would open a new session.
             if SESSION_ID in headers:
                 return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
             return Initialize(incoming)
     elif isinstance(incoming, Notification):
         if modern or Envelope.is_present(incoming.params):
             return AnswerMessage(incoming)
-    elif modern or (isinstance(incoming, Batch) and _holds_modern(incoming)):
+    elif modern or (isinstance(incoming, Batch) and _has_modern_message(incoming)):
         kind = "a batch" if isinstance(incoming, Batch) else "a response"
         return _invalid(f"expected one request or notification, got {kind}")
     return _check_session(headers, incoming)
@@ -257,21 +257,21 @@ def check_bodiless(method: str, headers: Headers) -> Decision:
 
 
 def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
-    # 4 for the colon, the space and the line end, so that many empty headers count too.
+    # 4 for the colon, the space and the line end, so that many empty headers are counted too.
     size = sum([len(name) + len(value) + 4 for name, value in headers.items()])
     if headers.repeated:
-        # Joined values lack the names, and the line ends but for their commas.
+        # A joined value lacks the repeated names, and has ", " instead of a colon, a space and a line end.
         size += sum([(len(name) + 2) * (len(values) - 1) for name, values in headers.repeated.items()])
     if size > header_bytes:
         return HTTPRefusal.because(431, f"headers of {size} bytes: the limit is {header_bytes} bytes")
     if headers.repeated:
         try:
-            # A proxy may route by the first of two values and we by the second.
+            # A proxy may route by the first of two values, and this server by the second.
             headers.check_singular()
         except InvalidRequest as error:
             return HTTPRefusal(400, ErrorResponse.of(None, error))
     if "transfer-encoding" in headers and "content-length" in headers:
-        # RFC 9112 section 6.3 treats this as an error: it is a way of request smuggling.
+        # RFC 9112 section 6.3 treats this as an error, because it allows request smuggling.
         return HTTPRefusal.because(
             400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close")
         )
@@ -283,10 +283,10 @@ def _check_request(
 ) -> Decision:
     try:
         params = request.params or {}
-        if not _repeats(headers, request, params):
+        if not _agrees_literally(headers, request, params):
             envelope = Envelope.read(params)
-            # Proxies route by the header, and the engine serves by the body: they must agree.
-            version = headers.routing(VERSION)
+            # Proxies route by the header, and the engine uses the body, so the two must agree.
+            version = headers.single(VERSION)
             if version != envelope.version:
                 raise HeaderMismatch(_version_mismatch(version, envelope.version))
             check_method(headers, request)
@@ -299,12 +299,12 @@ def _check_request(
     return AnswerMessage(request)
 
 
-def _repeats(headers: Headers, request: Request, params: Mapping[str, Any]) -> bool:
-    """Return whether the envelope is complete and the headers are literally as the body, which is the usual request.
+def _agrees_literally(headers: Headers, request: Request, params: Mapping[str, Any]) -> bool:
+    """Return whether the envelope is complete and the headers literally repeat the body, as in most requests.
 
-    Any other request may still be good: a name may be in Base64, for example.
+    Another request may still be valid: its name may be in Base64, for example.
     """
-    meta, member, version = params.get("_meta"), NAMES.get(request.method), headers.get(VERSION)
+    meta, member, version = params.get("_meta"), NAME_PARAMS.get(request.method), headers.get(VERSION)
     name = None if member is None else params.get(member)
     return (
         not headers.repeated
@@ -316,7 +316,7 @@ def _repeats(headers: Headers, request: Request, params: Mapping[str, Any]) -> b
         and type(meta.get(LOG_LEVEL, "")) is str
         and headers.get("mcp-method") == request.method
         and headers.get("mcp-name") == name
-        and (name is None or (name.isascii() and name.isprintable() and not name.startswith(ENCODED)))
+        and (name is None or (name.isascii() and name.isprintable() and not name.startswith(BASE64_PREFIX)))
     )
 
 
@@ -338,7 +338,7 @@ def _session(headers: Headers, id: RequestId | None = None) -> str | HTTPRefusal
     return session
 
 
-def _holds_modern(batch: Batch) -> bool:
+def _has_modern_message(batch: Batch) -> bool:
     return any(isinstance(m, (Request, Notification)) and Envelope.is_present(m.params) for m in batch.messages)
 
 

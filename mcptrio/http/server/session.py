@@ -1,7 +1,7 @@
 """One handshake session over HTTP in this process: its streams, and its messages to other replicas.
 
 :mod:`mcptrio.http.server.sessions` makes it, and the exchanges of the session use it. The record is in the session
-store and messages are in the event store, so the session survives this process.
+store, and messages are in the event store, so the session outlives this process.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -62,7 +62,7 @@ class Shared:
 
 
 class _NullSink:
-    """The sink for messages that get no response: notifications, responses, and messages from other replicas."""
+    """The sink for messages without a response: notifications, responses, and messages from other replicas."""
 
     async def send(self, message: Item) -> None:
         raise ConnectionClosed("the message cannot be sent: nothing was asked")
@@ -97,66 +97,68 @@ class HTTPSession:
         self.get_stream: SessionStream | None = None
         """The stream for messages that belong to no request; exists from the first GET in this process."""
         self.streams: dict[str, SessionStream] = {}
-        """Streams whose pump runs here."""
+        """Streams whose pump runs in this process."""
         # A dictionary, because an empty set takes 150 bytes more, and most sessions are idle.
         self.waiting: dict[WaitingReply, None] = {}
-        """Replies whose exchange still waits for the first message; the store has no event of them."""
-        self.wakes = StreamSignals()
+        """Replies that wait for their first message. The store has no event of them."""
+        self.signals = StreamSignals()
         self.exchanges = 0
         """Open HTTP exchanges of the session."""
-        self.used = trio.current_time()
-        self.touched = self.used
-        """Trio clock time at which the store last noted that the session is in use."""
+        self.last_used = trio.current_time()
+        """Trio clock time at which the session was last used in this process."""
+        self.last_touched = self.last_used
+        """Trio clock time at which the store was last told that the session is in use."""
         self.ended = False
         self.keepalives = shared.keepalives
         self._shared = shared
         self.saved = saved
         """The record as the store has it; ``None`` before the first save."""
-        self.current_until = -inf
-        """Trio time until which ``saved`` is used without asking the store again."""
-        self.renewals = 0
-        """How often another replica has said that the record may have changed."""
+        self.valid_until = -inf
+        """Trio clock time until which ``saved`` is used without reading the store again."""
+        self.change_notices = 0
+        """The number of notices that the record may have changed."""
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices = _NO_NOTICES
-        """The events on other replicas that the task :meth:`_apply_notices` has not handled yet."""
+        """The notices that the task :meth:`_apply_notices` has not handled yet."""
         self._is_refreshing = False
         self._views: WeakValueDictionary[str, SessionStream] | None = None
-        """Streams of other replicas that are read here."""
+        """Streams of other replicas that exchanges of this process read."""
         self._attached: SessionStream | None = None
-        """The GET stream, while the engine sends to it."""
+        """The GET stream while the engine sends to it."""
 
     @property
     def features(self) -> HTTPFeatures | None:
-        """``None`` until ``initialize`` has been answered."""
+        """The features of the revision; ``None`` until ``initialize`` has been answered."""
         record = self.peer.record
         return REVISIONS[record.revision].http if record else None
 
     @property
     def is_idle(self) -> bool:
-        """Whether the local part can end without a loss: nothing runs, and the record is stored."""
+        """True if the local part can be dropped without a loss: nothing runs, and the record is stored."""
         return not (self.peer.busy or self.exchanges or self.streams or self.waiting or self._is_changed)
 
     @property
     def _is_changed(self) -> bool:
-        """Whether the engine has replaced the record since it was stored."""
+        """True if the engine has replaced the record since it was stored."""
         record = self.peer.record
         return record is not self.saved and record != self.saved
 
     def open_stream(
         self, kind: str, *, incoming: Message | Batch | None = None, expected: int | None = None
     ) -> SessionStream:
-        """Make a stream of this session. It is not listed until :meth:`start`.
+        """Make a stream of this session. :meth:`start` adds it to :attr:`streams`.
 
         Args:
-            incoming: The message that it answers, and the number of responses.
+            incoming: The message that the stream answers.
+            expected: The number of responses that complete the stream.
         """
         features = self.features
         return SessionStream(
             f"{kind}{secrets.token_urlsafe(6)}",
             self.id,
             self._shared.events,
-            self.wakes,
+            self.signals,
             incoming=incoming,
             expected=expected,
             sends_priming_event=features is not None and features.priming,
@@ -164,18 +166,18 @@ class HTTPSession:
         )
 
     def find_stream(self, id: str) -> SessionStream:
-        """Return the stream with this id: our own, or a view of another replica's through the store."""
-        stream = self._stream_here(id)
+        """Return the stream with this id: one of this process, or a view of another replica's stream in the store."""
+        stream = self._local_stream(id)
         if stream is None:
             stream = self.open_stream("")
             stream.id = id
             if self._views is None:
-                # Weak: a view is needed only while a reader holds it.
+                # Weak references, because a view is needed only while a reader holds it.
                 self._views = WeakValueDictionary()
             self._views[id] = stream
         return stream
 
-    def _stream_here(self, id: str) -> SessionStream | None:
+    def _local_stream(self, id: str) -> SessionStream | None:
         return self.streams.get(id) or (self._views.get(id) if self._views is not None else None)
 
     def resume(self, id: str) -> SessionStream:
@@ -192,12 +194,12 @@ class HTTPSession:
         """Return the GET stream, attached to the engine here and detached on every other replica.
 
         Args:
-            is_continued: Whether the client has read an earlier stream, which is complete.
+            is_continued: True if the client has read an earlier GET stream to its end.
 
         Raises:
             StoreFailed: The record, which names the stream, could not be stored.
         """
-        # Notifications between two streams are lost: the writer of the earlier stream may have ended long before.
+        # Notifications between two streams are lost, because the writer of the earlier stream may have ended long ago.
         has_missed = is_continued or self.get_stream is not None or self._named_get_stream != ""
         if self.get_stream is None:
             self.get_stream = self.open_stream(GET_STREAM_PREFIX)
@@ -216,7 +218,7 @@ class HTTPSession:
             is_stored = True
         finally:
             if not is_stored:
-                # The client tries again, perhaps on another replica. Stored later, this name would end that stream.
+                # The client may try again on another replica. If this name were stored later, it would end that stream.
                 self._detach()
                 self._name_get_stream(self.saved.get_stream if self.saved is not None else "")
         return stream
@@ -228,75 +230,75 @@ class HTTPSession:
             _log.error("a session could not be saved: %s", error)
 
     async def stop_listening(self) -> None:
-        """End the GET stream here; that of another replica continues."""
+        """End the GET stream of this process. That of another replica continues."""
         stream = self.get_stream
         if stream is not None:
             self._detach()
             stream.close()
             self.get_stream = None
-            await self._leave_get_stream(stream)
+            await self._release_get_stream(stream)
 
     async def receive(self, incoming: Message | Batch, outlet: MessageSink, principal: Principal | None) -> None:
-        """Pass on the message of a POST, here and to tasks on other replicas that wait for it.
+        """Pass the message of a POST to the engine, and to requests on other replicas that wait for it.
 
         Raises:
             StoreFailed: A message for another replica, or the change that a notification makes, could not be stored.
         """
-        self.used = trio.current_time()
+        self.last_used = trio.current_time()
         self.peer.principal = principal
-        # False if an answer or a cancellation belongs to no request here: another replica may have it.
+        # False if an answer or a cancellation belongs to no request here. The request may run on another replica.
         known = self.peer.receive(incoming, outlet)
         if isinstance(incoming, Notification):
-            # Stored before the client gets its 202: if storing fails, the client can send the notification again.
+            # Stored before the client gets its 202, so that the client can send it again if storing fails.
             await self.save()
         else:
             await self.try_to_save()
         if self._shared.replicas.exist and (not known or isinstance(incoming, Batch)):
             for message in messages_of(incoming):
                 if is_for_any_replica(message):
-                    # Stored before the client gets its 202: an accepted message must not be lost.
+                    # Stored before the client gets its 202, because an accepted message must not be lost.
                     await self._shared.events.put(self.id, encode(message))
 
     async def save(self) -> None:
         """Store the record if the engine has replaced it.
 
         Raises:
-            StoreFailed: It could not be stored, and will be tried again.
-            Overloaded: It is new, and the store has too many.
+            StoreFailed: The record could not be stored. The next search for idle sessions tries again.
+            Overloaded: The session is new, and the store has too many.
         """
         while self._is_changed and not self.ended:
             record, base = self.peer.record, self.saved
             assert record is not None
             stored = await self._shared.store.save(record)
             if stored is not None:
-                # A newer record of another replica may have been loaded meanwhile; it contains this change.
+                # A newer record of another replica, which contains this change, may have been loaded in the meantime.
                 if self.saved is None or stored.generation > self.saved.generation:
                     self.saved = stored
-                    # A change in the engine during the write is now a change to the stored record.
+                    # If the engine has changed the record during the write, keep that change.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.publish(self.id, Notice.RECORD, str(stored.generation))
                 if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):
                     await trio.sleep(RECORD_AGE)
             else:
-                # Another replica has stored a newer one.
+                # Another replica has stored a newer record.
                 await self._load()
 
     async def try_to_save(self) -> None:
-        """Store the record, and log a failure: the change has already happened, and the next expiry tries again."""
+        """Store the record, or log the failure. The next search for idle sessions tries again."""
         try:
             await self.save()
         except StoreFailed as error:
             _log.error("a session could not be saved: %s", error)
 
     def refresh(self, stored: SessionRecord) -> None:
-        """Take over the record that another replica has stored. Changes that are not stored yet are kept."""
+        """Replace the record by one that another replica has stored. Changes that are not stored yet are kept."""
         mine, base = self.peer.record, self.saved
         if mine is None or base is None or stored.generation <= base.generation:
             return
         self.saved = stored
         self.peer.refresh(merge_records(mine, base=base, theirs=stored))
         if self._attached is not None and stored.get_stream not in ("", self._attached.id):
-            # Its readers stay: it is attached again when the other one has gone.
+            # The readers stay, because the stream is attached again when the other one has ended.
             self._detach()
         elif not stored.get_stream and self.get_stream is not None and self.get_stream.readers:
             self._shared.start_soon(self._listen_again)
@@ -309,7 +311,7 @@ class HTTPSession:
         """Read the inbox, if a request here may wait for a message in it.
 
         Raises:
-            StoreFailed: It cannot be read.
+            StoreFailed: The inbox cannot be read.
         """
         while self.peer.busy and not self.ended:
             messages, self._inbox_position = await self._shared.events.inbox(self.id, self._inbox_position)
@@ -321,44 +323,44 @@ class HTTPSession:
                     self.peer.receive(message, NULL_SINK)
 
     def end(self, reason: str) -> None:
-        """End the local part; the stores keep the session."""
+        """End the local part. The stores keep the session."""
         if not self.ended:
             self.ended = True
-            # Its next request asks the store whether the session has ended too.
-            self.current_until = -inf
+            # The next request reads the store, because the session itself may have ended.
+            self.valid_until = -inf
             self.peer.end(reason)
-            # Handlers that wait for room must not wait for a session that has ended.
+            # Handlers that wait for room in an outbox must not wait any longer.
             for stream in self.streams.values():
                 stream.outbox.abort()
             for reply in tuple(self.waiting):
                 reply.abort()
-            self.wakes.end()
+            self.signals.end()
             if self._unfollow is not None:
                 self._unfollow()
 
-    def _handle_notice(self, notice: Notice, what: str) -> None:
+    def _handle_notice(self, notice: Notice, detail: str) -> None:
         if notice in (Notice.RECORD, Notice.LOST):
-            self.renewals += 1
-            self.current_until = -inf
+            self.change_notices += 1
+            self.valid_until = -inf
         match notice:
             case Notice.WAKE:
-                # The pump has woken the readers of our own streams already.
-                if what not in self.streams:
-                    self.wakes.wake(what)
+                # The pump has already woken the readers of streams of this process.
+                if detail not in self.streams:
+                    self.signals.wake(detail)
             case Notice.RESUMED:
-                stream = self._stream_here(what)
+                stream = self._local_stream(detail)
                 if stream is not None:
                     stream.supersede()
             case Notice.END:
                 self.end("the session has ended elsewhere")
             case Notice.RECORD:
-                if self.saved is None or not what.isdigit() or int(what) > self.saved.generation:
+                if self.saved is None or not detail.isdigit() or int(detail) > self.saved.generation:
                     self._schedule_refresh(notice)
             case Notice.INBOX:
                 if self.peer.busy:
                     self._schedule_refresh(notice)
             case Notice.LOST:
-                self.wakes.wake_all()
+                self.signals.wake_all()
                 self._schedule_refresh(Notice.RECORD, Notice.INBOX)
 
     def _schedule_refresh(self, *notices: Notice) -> None:
@@ -370,14 +372,14 @@ class HTTPSession:
     async def _apply_notices(self) -> None:
         try:
             while self._notices and not self.ended:
-                # Taken first: one that arrives during the look asks for another look.
+                # Taken first, so that a notice that arrives in the meantime leads to another turn.
                 notices, self._notices = self._notices, _NO_NOTICES
                 if Notice.RECORD in notices:
                     await self._load()
                 if Notice.INBOX in notices:
                     await self.read_inbox()
         except StoreFailed as error:
-            # The next request or the next expiry looks again.
+            # The next request, or the next search for idle sessions, tries again.
             _log.error("a session could not be looked up: %s", error)
         finally:
             self._is_refreshing = False
@@ -396,12 +398,12 @@ class HTTPSession:
 
     @property
     def _named_get_stream(self) -> str:
-        """The id of the current GET stream, as this replica knows it."""
+        """The id of the GET stream that the record of this process names; empty if there is none."""
         record = self.peer.record
         return record.get_stream if record is not None else ""
 
-    async def _leave_get_stream(self, stream: SessionStream) -> None:
-        """Let another replica with readers attach its own stream again."""
+    async def _release_get_stream(self, stream: SessionStream) -> None:
+        """Remove the stream from the record, so that another replica with readers attaches its own stream."""
         if self._named_get_stream == stream.id:
             self._name_get_stream("")
             await self.try_to_save()
@@ -417,11 +419,11 @@ class HTTPSession:
                 self._detach()
                 self.get_stream = None
         try:
-            # After the pump: the store can now append the fallback event if the pump has failed.
+            # If the pump has failed, the store can append the fallback event now.
             await stream.settle()
         except StoreFailed as error:
             _log.error("a stream of a session is completed later: %s", error)
-        await self._leave_get_stream(stream)
+        await self._release_get_stream(stream)
 
     def _detach(self) -> None:
         if self._attached is not None:

@@ -15,11 +15,12 @@ __all__ = ["merge_records"]
 def merge_records(mine: SessionRecord, *, base: SessionRecord, theirs: SessionRecord) -> SessionRecord:
     """Return the stored record with the changes that were made here.
 
-    If both have changed the log level or the GET stream, the change made here wins, because it is stored later.
+    If both replicas have changed the log level or the GET stream, the change made here wins, because it is stored
+    later.
 
     Args:
-        mine: The record here.
-        base: The stored record that it was made from.
+        mine: The record of this process.
+        base: The stored record from which ``mine`` was made.
         theirs: The record that is stored now.
     """
     if mine is base or mine == base:

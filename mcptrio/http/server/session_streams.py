@@ -2,9 +2,9 @@
 
 The session makes it for a POST that is not answered at once, and for unsolicited messages (GET). The engine sends into
 it as an :class:`~mcptrio.abc.MessageSink`. A pump in the nursery of the HTTP application moves the messages to the
-event store. Readers, each the response of one HTTP request, write events from the store. When a reader disconnects,
-another one, here or on another replica, continues after its last event. A wake-up only makes readers read the
-store, so a lost one costs a delay but no message.
+event store. Readers, each the response of one HTTP request, write events from the store. When the client of a reader
+disconnects, another reader, here or on another replica, continues after its last event. A wake-up only makes readers
+read the store, so a lost wake-up causes a delay but loses no message.
 
 Every request gets a response, even if the process dies: with the first event, the store receives a *fallback event*,
 which it appends if the writer of the stream dies.
@@ -31,10 +31,10 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notificatio
 __all__ = ["SessionStream", "StreamReader", "StreamSignals"]
 
 _MAX_OUTBOX_ITEMS: Final = 768
-"""Messages that may wait for the pump; a handler that sends more waits."""
+"""Messages that may wait for the pump. A handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
-"""Bytes of messages after which they are stored before more are encoded."""
-_LOST: Final = (
+"""Bytes of encoded messages that are stored in one append."""
+_LOST_RESPONSE: Final = (
     "the server stopped, was started again, or could not keep the answer;"
     " whether the request was carried out is not known"
 )
@@ -44,17 +44,17 @@ _LOST: Final = (
 class StreamSignals:
     """Wakes the readers in this process that wait for events of one session's streams."""
 
-    __slots__ = ("_events", "over")
+    __slots__ = ("_events", "has_ended")
 
     def __init__(self) -> None:
         self._events: dict[str, trio.Event] = {}
-        self.over = False
-        """Whether the session has ended here; its streams end too."""
+        self.has_ended = False
+        """True once the session has ended here. Its streams end too."""
 
     def next(self, stream: str) -> trio.Event:
         """Return an event that is set at the next wake-up of the stream.
 
-        Get it before reading the store; then no wake-up is missed.
+        Get the event before reading the store, so that no wake-up is missed.
         """
         return self._events.setdefault(stream, trio.Event())
 
@@ -68,7 +68,7 @@ class StreamSignals:
             self.wake(stream)
 
     def end(self) -> None:
-        self.over = True
+        self.has_ended = True
         self.wake_all()
 
 
@@ -77,8 +77,8 @@ class SessionStream:
 
     Args:
         incoming: The message that the stream answers; ``None`` if only :meth:`close` completes it.
-        expected: The number of responses that complete it.
-        sends_priming_event: Whether readers first get an event without data, which gives them an id for resuming.
+        expected: The number of responses that complete the stream.
+        sends_priming_event: True if readers first get an event without data, which gives them an id for resuming.
         window: Events that the newest reader may be behind before the pump waits.
     """
 
@@ -87,7 +87,7 @@ class SessionStream:
         id: str,
         session: str,
         store: EventStore,
-        wakes: StreamSignals,
+        signals: StreamSignals,
         *,
         incoming: Message | Batch | None = None,
         expected: int | None = None,
@@ -100,27 +100,27 @@ class SessionStream:
         self.readers: list[StreamReader] = []
         """The newest reader is last, and only it gets events."""
         self.cursor: str | None = None
-        """The last event that was written to any reader."""
+        """The id of the last event that was written to the newest reader."""
         self.unread_since = trio.current_time()
         self.closing_for_resume = False
         self.broken = False
-        """The store has failed: missing events will not arrive."""
+        """True once the pump has failed, so that missing events will not arrive."""
         self.retry: int | None = None
         self._session = session
         self._store = store
-        self._wakes = wakes
+        self._signals = signals
         self._incoming = _requests(incoming)
         self._unanswered = list(self._incoming)
-        """The requests without a response yet; the fallback event contains an error for each."""
+        """The requests without a response. The fallback event contains an error for each."""
         self._fallback_stored = False
-        """Whether the store has the fallback event for the current ``_unanswered``."""
+        """True while the store has the fallback event for the current ``_unanswered``."""
         self._batched = isinstance(incoming, Batch)
-        self._left = expected
+        self._responses_left = expected
         """Responses that are not stored yet."""
         self.window = window
         self._room_changed = trio.Event()
         self.has_begun = False
-        """Whether this process has appended to it."""
+        """True once this process has appended an event."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
@@ -132,29 +132,29 @@ class SessionStream:
         self.outbox.close()
 
     def release(self, retry_ms: int) -> bool:
-        """End the HTTP response and keep the stream: the client reconnects for the rest with ``Last-Event-ID``.
+        """End the HTTP response but not the stream. The client reconnects for the rest with ``Last-Event-ID``.
 
         Returns:
-            Whether that is possible; not in a revision without priming events, whose clients would not reconnect.
+            True if that is possible. It is not in a revision without priming events, whose clients do not reconnect.
         """
         if not self.sends_priming_event:
             return False
         self.retry = retry_ms
         self.closing_for_resume = True
-        self.outbox.wake_reader()
+        self.outbox.wake_writer()
         self.wake()
         return True
 
     def send_keepalive(self) -> None:
         """Begin the event stream of the response before the first message."""
-        self.outbox.wake_reader()
+        self.outbox.wake_writer()
 
     async def send_priming_event(self) -> None:
         """Store an event without data, which gives readers an id.
 
         Raises:
             ConnectionClosed: The stream is complete.
-            StoreFailed: It could not be stored.
+            StoreFailed: The event could not be stored.
         """
         await self._append([b""], last=False)
 
@@ -162,7 +162,7 @@ class SessionStream:
         """Move messages to the store until the stream is complete. Runs in the application's nursery.
 
         Args:
-            items: Messages taken from the outbox before; the stream gets a priming event first if it answers a request.
+            items: Messages that were taken from the outbox before.
             ended: Returns whether the session has ended here, so that no more messages follow.
 
         Raises:
@@ -171,7 +171,7 @@ class SessionStream:
         is_complete = False
         try:
             is_complete = await self._store_messages(items)
-            if not (is_complete or self._wakes.over):
+            if not (is_complete or self._signals.has_ended):
                 # Cancelled requests end without a response; an event without data marks the end for clients that
                 # resume.
                 await self._append([self.fallback_event() if ended() else b""], last=True)
@@ -179,21 +179,21 @@ class SessionStream:
         except ConnectionClosed:
             pass  # the session has ended, or another replica has completed the stream
         finally:
-            # Senders learn that no more messages are sent, and readers that none arrive.
+            # Senders get an error, and readers stop waiting.
             self.outbox.abort()
             if not is_complete:
                 self.broken = True
                 self.wake()
 
     async def _store_messages(self, items: Sequence[Item]) -> bool:
-        """Store messages until no more come or the session has ended here. Returns whether the stream is complete."""
+        """Store messages until no more come or the session has ended here. Return whether the stream is complete."""
         if self.sends_priming_event and self._unanswered:
             await self.send_priming_event()
         while True:
             stored = 0
             while stored < len(items):
                 room = await self._wait_for_reader()
-                if self._wakes.over:
+                if self._signals.has_ended:
                     return False
                 events, is_complete = self._encode(items[stored : stored + room])
                 await self._append(events, last=is_complete)
@@ -206,10 +206,10 @@ class SessionStream:
                 return False
 
     async def settle(self) -> None:
-        """Complete a stream that the pump has left incomplete, with the fallback event.
+        """Complete a stream that the pump has not completed, with the fallback event.
 
         Raises:
-            StoreFailed: The store is unavailable. It appends the fallback event itself later.
+            StoreFailed: The store has failed. It appends the fallback event later.
         """
         if self.broken:
             await self._store.settle(self._session, self.id)
@@ -222,9 +222,9 @@ class SessionStream:
         for item in items:
             data = encode(item)
             events.append(data)
-            if self._left is not None and type(item) is not Notification:
-                self._left -= self._settled_by(item)
-                if self._left <= 0:
+            if self._responses_left is not None and type(item) is not Notification:
+                self._responses_left -= self._settled_by(item)
+                if self._responses_left <= 0:
                     return events, True
             size += len(data)
             if size >= _APPEND_BYTES:
@@ -236,11 +236,11 @@ class SessionStream:
         will = None if self._fallback_stored or last else self.fallback_event()
         self._fallback_stored = True
         self.has_begun = True
-        # Only the newest reader gets events, so only it counts for back-pressure.
+        # Only the newest reader gets events, so only its backlog is counted.
         if self.readers:
             self.readers[-1].backlog.add(events)
         await self._store.append(self._session, self.id, *events, last=last, will=will)
-        self._wakes.wake(self.id)
+        self._signals.wake(self.id)
 
     def _settled_by(self, item: Item) -> int:
         """Return the number of responses in a message, and note which requests they answer."""
@@ -252,67 +252,68 @@ class SessionStream:
         return len(responses)
 
     def fallback_event(self, *, is_for_all: bool = False) -> bytes:
-        """Return an error for each request without a response, alone or in a batch as the requests came.
+        """Return an error for each request without a response, in a batch if the requests came in one.
 
         Args:
-            is_for_all: Whether no response has reached the client, not even one that was about to be stored.
+            is_for_all: True to include requests whose response was encoded but has not reached the client.
         """
         ids = self._incoming if is_for_all else self._unanswered
-        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in ids]
+        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST_RESPONSE) for id in ids]
         if not lost:
             return b""
         return encode(lost if self._batched else lost[0])
 
     async def _wait_for_reader(self) -> int:
-        """Wait until the newest reader has room. A reader that does not read is closed by its write deadline.
+        """Wait until the newest reader has room. The write deadline ends a reader whose client does not read.
 
         Returns:
-            Number of events that may be stored now, at least one.
+            The number of events that may be stored now, at least one.
         """
         while self.readers:
             room = self.readers[-1].backlog.room
             if room > 0:
-                # Half of the window: the reader then reads one half while the other one is being stored.
+                # At most half of the window, so that one half is read while the other one is stored.
                 return min(room, max(1, self.window // 2))
             await self._room_changed.wait()
         return _MAX_OUTBOX_ITEMS
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
-        """Return the events after ``cursor`` and whether they are the last; ``None`` if some of them are lost."""
+        """Return the events after ``cursor``, and whether they are the last; ``None`` if some of them are lost."""
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
         found = await self._store.after(self._session, cursor)
         return None if found is None else found[1:]
 
     def note_room(self) -> None:
-        """Let the pump look again: the newest reader may have more room, or is another one."""
+        """Wake the pump, because the newest reader has more room, or another reader is the newest."""
         self._room_changed.set()
         self._room_changed = trio.Event()
 
     @property
-    def over(self) -> bool:
-        return self._wakes.over or self.broken
+    def has_ended(self) -> bool:
+        return self._signals.has_ended or self.broken
 
     def supersede(self) -> None:
-        """End all readers here: the client reads the stream elsewhere now."""
+        """End all readers of this process, because the client reads the stream on another connection."""
         for reader in self.readers:
             reader.is_superseded = True
         self.wake()
 
     def next_change(self) -> trio.Event:
-        return self._wakes.next(self.id)
+        return self._signals.next(self.id)
 
     def wake(self) -> None:
-        self._wakes.wake(self.id)
+        self._signals.wake(self.id)
 
 
 class StreamReader:
-    """One exchange that reads a stream, until :meth:`leave`.
+    """One exchange that reads a stream, until :meth:`close`.
 
     Args:
-        cursor: The client's last event, which ends the earlier readers (a client that resumes has lost them). ``None``
-            starts where the last reader stopped; the earlier ones stay as spares, which take over when this one leaves.
-        from_start: The client has no events of the stream: start with the first one, and end the earlier readers.
+        cursor: The id of the client's last event. A client that resumes has lost its earlier connections, so this ends
+            the earlier readers. With ``None``, this reader starts where the last one stopped, and the earlier readers
+            continue when this one is closed.
+        from_start: True to start with the first event, and end the earlier readers.
     """
 
     def __init__(
@@ -334,10 +335,10 @@ class StreamReader:
         self.is_superseded = True
         self.stream.wake()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         readers = self.stream.readers
         if readers[-1] is self and len(readers) > 1:
-            # The one before continues where this one stopped.
+            # The previous reader continues where this one stopped.
             readers[-2].backlog.restart()
         readers.remove(self)
         self.stream.unread_since = trio.current_time()
@@ -345,16 +346,16 @@ class StreamReader:
         self.stream.wake()
 
     async def run(self) -> bool:
-        """Write events until the stream is complete, closes for a resumption, has ended, or has a newer reader.
+        """Write events until the stream is complete, closes for a resumption, has ended, or a newer reader replaces it.
 
         Returns:
-            Whether the stream is complete and all of its events are written.
+            True if the stream is complete and all of its events are written.
 
         Raises:
             ConnectionClosed: The client does not read.
         """
         stream = self.stream
-        while not (self.is_superseded or stream.over):
+        while not (self.is_superseded or stream.has_ended):
             changed = stream.next_change()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
@@ -367,7 +368,7 @@ class StreamReader:
                     return False
                 if events:
                     await self._exchange.write(self._encode(events, complete))
-                    # A newer reader has its own cursor, since these events may not have reached the client.
+                    # If a newer reader has begun during the write, it has set its own cursor.
                     if stream.readers[-1] is self:
                         stream.cursor = events[-1].id
                     self.backlog.remove(events)
@@ -382,18 +383,17 @@ class StreamReader:
                 if waiting.cancelled_caught:
                     await self._exchange.write()
         if stream.broken and stream.cursor is None and not self.is_superseded:
-            # The client has no event id to resume from. Without a response, it might send its request again.
+            # The client has no event id to resume from. Without a response, it might send the request again.
             error = stream.fallback_event(is_for_all=True)
             if error:
                 await self._exchange.write(sse.encode(error))
         return False
 
     async def _release(self, events: Sequence[StoredEvent]) -> None:
-        """End the response after at least one event with an id: the client needs an id to reconnect for the rest."""
+        """End the response after at least one event with an id, which the client needs to reconnect for the rest."""
         stream = self.stream
         stream.closing_for_resume = False
         first = events[:1] if stream.cursor is None else ()
-        # Without an id the client has nothing to send in Last-Event-ID.
         data = self._encode(first, False) if first else b""
         await self._exchange.write(data + b"retry: %d\n\n" % (stream.retry or 0))
         if first:
@@ -404,7 +404,7 @@ class StreamReader:
         for event in events:
             if event.data:
                 parts.append(sse.encode(event.data, id=event.id))
-            # The event without data at the end only marks completion.
+            # An event without data at the end only marks the completion.
             elif not (complete and event is events[-1]):
                 retry = (
                     self.stream.retry

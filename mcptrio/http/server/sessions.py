@@ -1,8 +1,8 @@
 """The sessions of handshake revisions over HTTP.
 
-``HTTPApp`` owns this. No process owns a session: each process serves the requests that reach it. For a session that
-it serves, a process keeps a local part, which it makes from the stored record and drops when it is idle. Only the store
-decides whether a session exists.
+``HTTPApp`` owns it. No process owns a session: each process serves the requests that reach it. For this, the process
+makes a local part of the session from the stored record, and drops the part when it is idle. Only the store decides
+whether a session exists.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management".
 """
@@ -40,7 +40,7 @@ class Sessions:
     """The sessions that this process serves.
 
     Args:
-        bus: Reaches the other replicas; ``None`` if there are none.
+        bus: Carries messages to the other replicas; ``None`` if there are none.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Sessions:
             keepalives=keepalives,
             start_soon=self._start_soon,
         )
-        """Also for the sessions of HTTP with SSE."""
-        self._here: OrderedDict[str, HTTPSession] = OrderedDict()
-        """The least recently used first."""
+        """The sessions of HTTP with SSE use it too."""
+        self._local: OrderedDict[str, HTTPSession] = OrderedDict()
+        """The local parts, by id. The least recently used one is first."""
         self._expired: dict[str, None] = {}
         """Expired sessions whose events must be deleted."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own the tasks of all sessions, and drop those that are idle for too long. Runs until cancelled."""
+        """Run the tasks of all sessions, and drop the sessions that are idle for too long. Returns when cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 task_status.started()
@@ -82,9 +82,9 @@ class Sessions:
                     await self._engine.run_guarded(self._expire_idle, "looking for idle sessions")
         finally:
             self._nursery = None
-            for session in tuple(self._here.values()):
+            for session in tuple(self._local.values()):
                 session.end("the server stops")
-            self._here.clear()
+            self._local.clear()
 
     def open(self, principal: Principal | None) -> HTTPSession:
         """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
@@ -99,30 +99,30 @@ class Sessions:
         """Store a session whose ``initialize`` has succeeded.
 
         Raises:
-            Overloaded: The store has too many.
-            StoreFailed: It could not be stored.
+            Overloaded: The store has too many sessions.
+            StoreFailed: The session could not be stored.
         """
         await session.save()
-        self._enter(session)
+        self._add_local(session)
 
     async def find(self, id: str, principal: Principal | None) -> HTTPSession | None:
-        """Return the session with this id, or ``None`` if there is none or it belongs to another principal.
+        """Return the session with this id; ``None`` if there is none or it belongs to another principal.
 
         Raises:
-            Overloaded: It has no local part yet, and the engine has too many.
+            Overloaded: The session has no local part yet, and the engine has too many.
             StoreFailed: The record cannot be read.
         """
         self._check_running()
-        session = self._here.get(id)
-        if session is not None and trio.current_time() < session.current_until:
+        session = self._local.get(id)
+        if session is not None and trio.current_time() < session.valid_until:
             record = session.saved
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
             record = await self._load(id, session)
-            session = self._here.get(id)
+            session = self._local.get(id)
         if record is None:
             if session is not None:
-                await self._forget(session, "the session has ended elsewhere")
+                await self._remove(session, "the session has ended elsewhere")
             return None
         if record.principal is not principal and not is_same_principal(record.principal, principal):
             _log.warning("refused a request for the session of another principal: %s", principal)
@@ -131,38 +131,39 @@ class Sessions:
             session.end("its local part has ended")
         if session is None or session.ended:
             session = HTTPSession(self.shared, self._open_peer(principal, record), record)
-            self._enter(session)
+            self._add_local(session)
         elif record is not session.saved:
             session.refresh(record)
-        self._here.move_to_end(id)
-        session.used = session.touched = trio.current_time()
+        self._local.move_to_end(id)
+        session.last_used = session.last_touched = trio.current_time()
         return session
 
     async def end(self, session: HTTPSession) -> None:
-        """End the session on every replica, because the client wants it."""
-        # The store first: a replica that misses the message finds no record at the next request.
+        """End the session on every replica, because the client has requested it."""
+        # Deleted first, so that a replica that misses the notice finds no record at the next request.
         await self._store.delete(session.id)
-        await self._forget(session, "the client has ended the session")
+        await self._remove(session, "the client has ended the session")
         self._replicas.publish(session.id, Notice.END)
         if self._replicas.exist:
-            # The client may send its next request to a replica that has just read the record and missed the notice.
+            # The next request may reach a replica that has just read the record and has missed the notice.
             await trio.sleep(RECORD_AGE)
 
     async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
-        """Read the record, although a local part may exist: another replica may have ended or changed the session."""
-        began, renewals = trio.current_time(), session.renewals if session is not None else 0
+        """Read the record. If there is a local part, another replica may have ended or changed the session since."""
+        began, change_notices = trio.current_time(), session.change_notices if session is not None else 0
         record = await self._store.load(id)
         if record is None or record.revision not in REVISIONS:
-            # Stored by a newer version before a downgrade: the client must start a new session.
+            # An unknown revision was stored by a newer version before a downgrade. The client must start a new session.
             return None
-        # A client sends its next requests before a notice that it is initialized reaches all replicas.
+        # The client's next requests may arrive before the notice that the session is initialized. So until then, the
+        # record is read for each request.
         is_settled = self._replicas.exist and record.initialized
-        if session is not None and is_settled and session.renewals == renewals:
-            session.current_until = began + RECORD_AGE
+        if session is not None and is_settled and session.change_notices == change_notices:
+            session.valid_until = began + RECORD_AGE
         return record
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
-        """Return a local part at the engine; if it has no room, release the least recently used idle part first.
+        """Return a session of the engine. If the engine has no room, release the least recently used idle session.
 
         Raises:
             Overloaded: Every local part is busy, or the server is stopping.
@@ -170,19 +171,19 @@ class Sessions:
         try:
             return self._engine.open_session(principal=principal, record=record)
         except Overloaded:
-            idle = next((session for session in self._here.values() if session.is_idle), None)
+            idle = next((session for session in self._local.values() if session.is_idle), None)
             if idle is None:
                 raise
-        # Nothing is lost: the session stays in the store and gets a local part again with its next request.
+        # Nothing is lost: the session stays in the store, and its next request makes a local part again.
         self._release(idle, "another session needs its place")
         return self._engine.open_session(principal=principal, record=record)
 
     def _release(self, session: HTTPSession, reason: str) -> None:
-        """Drop a local part; the store keeps the session."""
+        """Drop a local part. The store keeps the session."""
         session.end(reason)
-        # The client may have a newer local part under the same id by now.
-        if self._here.get(session.id) is session:
-            del self._here[session.id]
+        # Another local part may have the same id by now.
+        if self._local.get(session.id) is session:
+            del self._local[session.id]
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         work = partial(function, *args)
@@ -193,26 +194,26 @@ class Sessions:
             raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
         return self._nursery
 
-    def _enter(self, session: HTTPSession) -> None:
-        before = self._here.get(session.id)
-        if before is not None:
-            before.end("its local part was replaced")
-        self._here[session.id] = session
+    def _add_local(self, session: HTTPSession) -> None:
+        previous = self._local.get(session.id)
+        if previous is not None:
+            previous.end("its local part was replaced")
+        self._local[session.id] = session
         session.follow()
 
-    async def _forget(self, session: HTTPSession, reason: str) -> None:
+    async def _remove(self, session: HTTPSession, reason: str) -> None:
         self._release(session, reason)
         await self.events.drop(session.id)
 
     async def _expire_idle(self) -> None:
         now = trio.current_time()
-        for session in tuple(self._here.values()):
+        for session in tuple(self._local.values()):
             if session.ended:
                 self._release(session, "the session has ended")
                 continue
-            # A record that could not be stored when it changed.
+            # The record may not have been stored when it changed.
             await session.try_to_save()
-            # A message of the bus may have been lost.
+            # The bus may have lost a message.
             if self._replicas.exist:
                 await session.read_inbox()
             get_stream = session.get_stream
@@ -223,22 +224,22 @@ class Sessions:
             ):
                 await session.stop_listening()
             if session.peer.busy or session.exchanges:
-                session.used = now
-                if now - session.touched > _TOUCH_INTERVAL:
-                    session.touched = now
-                    # Loading counts as use: a long call must not let its session expire in the store.
+                session.last_used = now
+                if now - session.last_touched > _TOUCH_INTERVAL:
+                    session.last_touched = now
+                    # Loading tells the store that the session is in use, so that it does not expire during a long call.
                     stored = await self._store.load(session.id)
                     if stored is not None:
                         session.refresh(stored)
-            elif now - session.used > self._limits.idle_timeout:
+            elif now - session.last_used > self._limits.idle_timeout:
                 self._release(session, "idle here")
         self._expired.update(dict.fromkeys(await self._store.expire()))
         while self._expired:
-            # It stays on the list until its events are dropped: the store names it once.
+            # The session stays on the list until its events are dropped, because the store reports it only once.
             id = next(iter(self._expired))
-            session_here = self._here.get(id)
-            if session_here is not None:
-                self._release(session_here, "the session has expired")
+            local_session = self._local.get(id)
+            if local_session is not None:
+                self._release(local_session, "the session has expired")
             await self.events.drop(id)
             self._expired.pop(id, None)
             self._replicas.publish(id, Notice.END)

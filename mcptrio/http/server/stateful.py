@@ -1,9 +1,9 @@
-"""The requests of handshake sessions: initialize, POST, GET, resume, DELETE.
+"""Answers the requests of handshake sessions: initialize, POST, GET, resume, DELETE.
 
-``HTTPApp`` calls it with a decision of the rules. If the first message is the whole response to a POST, it is plain
-JSON. Otherwise, or (if the revision has priming events) after ``HTTPLimits.stream_delay``, the response becomes a
-stream in the event store, which the client can resume. A lost connection cancels nothing; only the client's
-cancellation and the session's end do.
+``HTTPApp`` calls it with a decision of the rules. If the first message is the whole response to a POST, the body is
+plain JSON. Otherwise, or (if the revision has priming events) after ``HTTPLimits.stream_delay``, the response becomes a
+stream in the event store, which the client can resume. A lost connection cancels nothing: only a cancellation by the
+client and the end of the session cancel a request.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -43,13 +43,13 @@ async def serve_session(
     """Answer an exchange about a session.
 
     Raises:
-        Overloaded: A limit is reached, or the store does not work, and nothing has been sent.
+        Overloaded: A limit is reached, or the store has failed, and nothing was sent.
     """
     failed: StoreFailed | None = None
     try:
         await _serve(sessions, exchange, decision, principal)
     except StoreFailed as error:
-        # Outside the handler: the code below must not run with the exception as its context.
+        # Handled below, so that this exception does not become the context of another one.
         failed = error
     if failed is None:
         return
@@ -101,8 +101,8 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
         reply: list[Item] = []
 
         async def collect() -> None:
-            # To the end, because the record exists only then. Log messages that come before the answer are dropped: a
-            # session that does not exist yet has no stream for them.
+            # Read to the end, because the record exists only then. Log messages before the answer are dropped, because
+            # a session that does not exist yet has no stream for them.
             while True:
                 try:
                     reply.extend(await outbox.take())
@@ -119,8 +119,9 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
         if session.peer.record is not None:
             await sessions.keep(session)
             kept = True
-            # Only after the store has the record: the next request may reach another replica.
-            exchange.common.append((SESSION_ID.encode(), session.id.encode("ascii")))
+            # The client gets the id only now, because its next request may reach another replica, which needs the
+            # record.
+            exchange.common_headers.append((SESSION_ID.encode(), session.id.encode("ascii")))
         else:
             session.end("initialize has failed")
         await exchange.reply(200, answer)
@@ -141,7 +142,7 @@ async def _deliver(
     session.waiting[reply] = None
     try:
         if isinstance(incoming, Request):
-            # No other replica needs to know of a request.
+            # Other replicas need no copy of a request.
             session.peer.principal = principal
             session.peer.receive(incoming, reply)
         else:
@@ -153,14 +154,15 @@ async def _deliver(
     finally:
         session.waiting.pop(reply, None)
         if reply.stream is None or reply.stream.id not in session.streams:
-            # Answered, or left by a client that knows no event to resume from.
+            # The request was answered, or the client has disconnected and knows no event to resume from.
             reply.abort()
 
 
 class _Reply:
-    """The sink of a POST until the form of the response is known: keeps the answer if it is the first message.
+    """The sink of a POST until the form of the response is known.
 
-    Any other message, or no message within the interval, opens a stream.
+    It keeps the answer if that is the first message. Any other message, or no message within the interval, opens a
+    stream.
     """
 
     __slots__ = ("_expected", "_incoming", "_is_closed", "_session", "answer", "arrived", "stream")
@@ -173,7 +175,7 @@ class _Reply:
         self.answer: Item | None = None
         self.stream: SessionStream | None = None
         self.arrived = trio.Event()
-        """Set when the form of the response is known, or there will be none."""
+        """Set when the form of the response is known, or there will be no response."""
 
     async def send(self, message: Item) -> None:
         if self.stream is not None:
@@ -202,11 +204,11 @@ class _Reply:
         return is_possible and self.open().release(retry_ms)
 
     def send_keepalive(self) -> None:
-        """Stop waiting for the first message: the response becomes a stream without it."""
+        """Stop waiting for the first message, and open a stream."""
         self.open()
 
     def abort(self) -> None:
-        """Accept nothing more and drop what is queued."""
+        """Accept no more messages, and drop the queued ones."""
         self.close()
         if self.stream is not None:
             self.stream.outbox.abort()
@@ -225,16 +227,16 @@ class _Reply:
 
 async def _accept(exchange: Exchange, reply: _Reply) -> None:
     """Answer a batch without requests: 202, or 400 if the revision has no batches."""
-    # The engine reports the latter with an error without an id.
+    # The engine refuses the batch with an error without an id.
     with trio.move_on_after(_BATCH_TIMEOUT):
         await reply.arrived.wait()
     await (exchange.respond(202) if reply.answer is None else exchange.reply(400, reply.answer))
 
 
 async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | Batch, reply: _Reply) -> None:
-    """Answer with plain JSON or a stream, as the first messages decide."""
+    """Answer with plain JSON or a stream, depending on the first messages."""
     limits = exchange.limits
-    # Only a stream with priming events can be resumed, so only then is an early stream worth it.
+    # Without priming events a stream may not be resumable, so opening one early is of no use.
     is_early = exchange.takes_events and _sends_priming_events(session)
     idle = session.keepalives.idle[limits.stream_delay if is_early else limits.keepalive_interval]
 
@@ -251,7 +253,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     if reply.answer is None and (reply.stream is None or session.ended):
         await _answer_without_response(session, exchange)
         return
-    # Before the response leaves: the next request may reach another replica.
+    # Stored before the response is sent, because the next request may reach another replica.
     if session.peer.record is not session.saved:
         if isinstance(incoming, Request) and incoming.method in _RECORD_METHODS:
             # The result would acknowledge a change that ends with this process. The client may send it again.
@@ -270,7 +272,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     reader = StreamReader(stream, exchange)
     session.waiting.pop(reply, None)
     session.start(stream, items)
-    # In both cases the pump stores an event at once, so the head needs no comment to be sent.
+    # If one of these is true, the pump stores an event at once, so no comment is needed to send the head.
     primed = stream.sends_priming_event or bool(items)
     await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
 
@@ -278,7 +280,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
 async def _answer_plainly(
     session: HTTPSession, exchange: Exchange, stream: SessionStream, items: list[Item], expected: int
 ) -> None:
-    """Answer a client that accepts no events, without the notifications that precede the answer."""
+    """Answer a client that accepts no event streams. The notifications before the answer are dropped."""
     try:
         while not (items and _is_final(items[-1], expected)):
             await _ask_elsewhere(session, items)
@@ -290,7 +292,7 @@ async def _answer_plainly(
 
 
 async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
-    """Send the server's requests on the GET stream if the client has one open; otherwise fail them."""
+    """Send requests of the server on the GET stream if the client has one open. Otherwise answer them with an error."""
     for request in [item for item in items if isinstance(item, Request)]:
         if session.get_stream is not None:
             await session.get_stream.send(request)
@@ -301,7 +303,7 @@ async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
 
 
 async def _answer_without_response(session: HTTPSession, exchange: Exchange) -> None:
-    """Answer a request that gets no JSON-RPC response: it was cancelled, or the session has ended."""
+    """Answer a request without a JSON-RPC response, because it was cancelled or the session has ended."""
     if session.ended:
         await exchange.refuse(HTTPRefusal.because(404, "the session has ended"))
     else:
@@ -309,7 +311,7 @@ async def _answer_without_response(session: HTTPSession, exchange: Exchange) -> 
 
 
 async def _reply(exchange: Exchange, item: Item) -> None:
-    # An error without an id rejects the whole HTTP message; others are answers to a request.
+    # An error without an id refuses the whole HTTP message. Other errors answer a request.
     refused = isinstance(item, ErrorResponse) and item.id is None
     await exchange.reply(400 if refused else 200, item)
 
@@ -325,7 +327,7 @@ async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool 
 async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, event_id: str) -> None:
     found = await sessions.events.after(session.id, event_id)
     if found is None:
-        # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
+        # After a 404, the client would have to begin a new session (2025-11-25, "Session Management", rule 4).
         await exchange.refuse(HTTPRefusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
         return
     stream = session.resume(found[0])
@@ -335,8 +337,8 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
         if not get_stream:
             await _read(StreamReader(stream, exchange, event_id), exchange)
             return
-        # When that stream has ended, here or with its process, the response continues with the later streams, of
-        # which the client has no events, and with the current one, which always exists.
+        # When the resumed stream has ended, perhaps with its process, the response continues with the later GET
+        # streams, of which the client has no events, and then with the current one, which always exists.
         complete = await _read(StreamReader(stream, exchange, event_id), exchange, end=False)
         for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
             if complete and id.startswith(GET_STREAM_PREFIX):
@@ -354,10 +356,10 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
 async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
     """Return whether the whole stream was written."""
     if reader.stream.id.startswith(GET_STREAM_PREFIX):
-        # A GET stream may outlive the token that opened it; a POST stream ends with its request.
+        # A GET stream may outlive the token that has opened it. A POST stream ends with its request.
         exchange.end_if_unauthorized(reader.dismiss)
     try:
-        exchange.stream()
+        exchange.begin_stream()
         if not primed:
             # HTTP servers send the head with the first bytes of the body, and the client waits for the head.
             await exchange.write()
@@ -368,13 +370,13 @@ async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = Fals
     except ConnectionClosed:
         return False
     finally:
-        reader.leave()
+        reader.close()
 
 
 async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[object]]) -> None:
-    """Run the function until it ends or the client leaves."""
+    """Run the function until it returns or the client disconnects."""
     with trio.CancelScope() as scope:
-        await exchange.while_connected(function, lambda: scope.cancel(reason="the client has left"))
+        await exchange.while_connected(function, lambda: scope.cancel(reason="the client has disconnected"))
 
 
 def _expected(incoming: Message | Batch) -> int:
@@ -385,7 +387,7 @@ def _expected(incoming: Message | Batch) -> int:
 
 
 def _is_final(item: Item, expected: int) -> bool:
-    """Return whether an item has all responses that are expected, or refuses the whole message."""
+    """Return whether an item has all expected responses, or refuses the whole message."""
     if isinstance(item, Sequence):
         return sum(isinstance(each, (Response, ErrorResponse)) for each in item) >= expected
     if isinstance(item, ErrorResponse) and item.id is None:

@@ -1,8 +1,8 @@
-"""A message of a per-request revision, from the engine to the response.
+"""Answers a message of a revision without sessions.
 
-``HTTPApp`` calls it. The first message decides the form of the response. A final response alone is plain JSON, and an
-error has its own status. Any other message, or none in time, makes it an event stream. If the client closes the
-response, the request is cancelled.
+``HTTPApp`` calls it. The first message of the engine decides the form of the response. If it is the final response, the
+body is plain JSON, and an error has its own status. Any other message, or no message in time, makes the response an
+event stream. If the client closes the response, the request is cancelled.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; basic/patterns/cancellation.
 """
@@ -29,7 +29,7 @@ __all__ = ["answer"]
 
 _LISTEN: Final = "subscriptions/listen"
 _MAX_OUTBOX_ITEMS: Final = 256
-"""Messages that may wait for a slow reader; then the handler waits."""
+"""Messages that may wait for a slow client. A handler that sends more waits."""
 
 
 async def answer(
@@ -39,7 +39,7 @@ async def answer(
     principal: Principal | None,
     keepalives: Keepalives,
 ) -> None:
-    """Have the engine answer one message, and write its messages."""
+    """Have the engine answer one message, and write the messages of the engine."""
     reply = _Reply(exchange, keepalives)
     overloaded: Overloaded | None = None
     stays_open = False
@@ -65,13 +65,13 @@ async def answer(
             await reply.end()
 
     if isinstance(message, Request) and message.method == _LISTEN:
-        # Other requests end soon; a subscription may stay open for longer than its token is valid.
-        exchange.end_if_unauthorized(partial(reply.leave, "the access token is no longer valid"))
-    await exchange.while_connected(work, reply.leave)
+        # Other requests end soon, but a subscription may stay open for longer than its token is valid.
+        exchange.end_if_unauthorized(partial(reply.cancel_request, "the access token is no longer valid"))
+    await exchange.while_connected(work, reply.cancel_request)
     if stays_open:
         reply.keep_open()
         return
-    # Nothing more to write: the client has disconnected, or work() has ended the stream.
+    # There is nothing more to write if the client has disconnected or work() has ended the stream.
     if exchange.is_gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None
@@ -82,15 +82,14 @@ async def answer(
     elif isinstance(message, Notification):
         await exchange.respond(202)
     else:
-        # The server cancelled it, by a shutdown or a deadline, without an answer. HTTP needs a status even so.
+        # A shutdown or a deadline has cancelled the request without an answer. HTTP still needs a response.
         await exchange.overloaded(Overloaded("the request was cancelled by the server"), id)
 
 
 class _Reply:
-    """The sink of one request: keeps the first message until the form of the response is known.
+    """The sink of one request. It keeps a final response that comes first, and otherwise begins an event stream.
 
-    The stream writers write a stream, and no task exists while it is idle: ``_writing`` is set when something is
-    queued.
+    The scheduler writes the stream, so an idle stream has no task. ``_writing`` is true while the scheduler has it.
     """
 
     __slots__ = (
@@ -110,25 +109,25 @@ class _Reply:
         self._exchange = exchange
         self._writers = keepalives.writers
         self.idle = keepalives.idle[exchange.limits.keepalive_interval]
-        """The exchanges that get a keepalive when they have been idle, with the time of their last output."""
+        """The idle exchanges that get a keepalive, with the time of their last output."""
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
         self._writing = False
         self._rest: bytes | memoryview = b""
-        """The part that the socket did not accept at once."""
+        """The bytes that the socket did not accept at once."""
         self.final: Response | ErrorResponse | None = None
         self.written: trio.Event | None = None
-        """Set when everything on the stream has been written; ``None`` while there is none."""
+        """Set when the whole stream has been written; ``None`` if there is no stream, or no task waits for it."""
 
     def opened(self, cancel: Callable[[str], None]) -> None:
         """See :meth:`mcptrio.abc.Engine.answer`."""
         self._cancel = cancel
-        # The client may have left while the request waited for its turn.
+        # The client may have disconnected while the request waited for its turn.
         if self._exchange.is_gone:
-            self.leave()
+            self.cancel_request()
 
-    def leave(self, reason: str = "the client closed the response") -> None:
+    def cancel_request(self, reason: str = "the client closed the response") -> None:
         """Cancel the request: the client has disconnected, or its credentials have expired."""
         cancel, self._cancel = self._cancel, None
         if cancel is not None:
@@ -141,7 +140,7 @@ class _Reply:
             if isinstance(message, (Response, ErrorResponse)):
                 self.final = message
                 return
-            # Progress and log messages have no place in a JSON response.
+            # A JSON response cannot contain progress and log messages.
             if not self._exchange.takes_events:
                 return
             self._begin()
@@ -177,7 +176,7 @@ class _Reply:
         return False
 
     def send_keepalive(self) -> None:
-        """Show a waiting client that the request is running; the response becomes a stream if it is not yet one."""
+        """Show a waiting client that the request is running. The response becomes a stream if it is none yet."""
         if self._outbox is not None:
             if not self._writing and not self._closed:
                 self._wake()
@@ -185,7 +184,7 @@ class _Reply:
             self._begin()
 
     def keep_open(self) -> None:
-        """Continue the stream without the task that has begun it."""
+        """Continue the stream without the task of the request."""
         self.written = None
         self._exchange.keep_open()
 
@@ -198,10 +197,10 @@ class _Reply:
                 pass
 
     def write_now(self) -> bool:
-        """Write all queued messages, or a comment if none are queued, which shows that the request is running.
+        """Write all queued messages without waiting. If none are queued, write a comment, which is a keepalive.
 
         Returns:
-            Whether that was possible without waiting.
+            True if the socket has accepted all bytes.
         """
         is_written = False
         try:
@@ -212,16 +211,16 @@ class _Reply:
                 self.abandon()
         if self._rest:
             return False
-        self._rewrite()
+        self._requeue()
         return True
 
     async def write(self) -> None:
-        """Write the rest of :meth:`write_now`, and messages queued since."""
+        """Write the rest that :meth:`write_now` has left, and messages that were queued since."""
         is_written = False
         try:
             rest, self._rest = self._rest, b""
             await self._exchange.write_rest(rest)
-            # Everything that waited goes out in one write: 6 to 11 times the events per second.
+            # All waiting messages share one write, which gives 6 to 11 times as many events per second.
             while data := self._take():
                 await self._exchange.write(data)
             is_written = True
@@ -231,14 +230,14 @@ class _Reply:
             if not is_written:
                 self.abandon()
         if is_written:
-            self._rewrite()
+            self._requeue()
 
     def abandon(self) -> None:
         """Abort the stream, because nothing more can be written."""
         assert self._outbox is not None
         self._exchange.is_gone = True
-        # First, so that a handler that waits for room is cancelled and does not get an error about a full outbox.
-        self.leave()
+        # Cancelled first, so that a handler that waits for room does not get an error about the outbox.
+        self.cancel_request()
         self._outbox.abort()
         self._writing = False
         self._finish()
@@ -258,7 +257,7 @@ class _Reply:
         assert self._outbox is not None
         return b"".join([sse.encode(encode(item)) for item in self._outbox.try_take()])
 
-    def _rewrite(self) -> None:
+    def _requeue(self) -> None:
         """Queue the stream again if messages arrived during the write."""
         assert self._outbox is not None
         if len(self._outbox):
@@ -268,20 +267,20 @@ class _Reply:
         if self._closed:
             self._finish()
         else:
-            # Something has just been written, so it is the last one to become due.
+            # Added again at the end, because the exchanges are in the order of their last output.
             self.idle.pop(self, None)
             self.idle[self] = trio.current_time()
 
     def _finish(self) -> None:
-        """Mark the stream as written. The waiting task ends the response; if no task waits, this method does."""
+        """Let the waiting task end the response. If no task waits, end the response here."""
         if self.written is not None:
             self.written.set()
         elif self._exchange.is_gone or self._writers.ended:
             self._exchange.close()
         else:
-            self._writers.start_soon(self._end_alone)
+            self._writers.start_soon(self._end_and_close)
 
-    async def _end_alone(self) -> None:
+    async def _end_and_close(self) -> None:
         try:
             await self.end()
         finally:

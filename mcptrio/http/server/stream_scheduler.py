@@ -1,8 +1,8 @@
 """Schedules the writes of open event streams, for revisions without sessions.
 
-One task writes all streams whose clients keep up, and each slow client gets its own task, so no stream waits for
-the client of another. An idle stream has no task. Messages that arrive between two turns of the task share one write.
-:mod:`mcptrio.http.server.keepalives` owns the scheduler; streams call it when they have new messages.
+One task writes all streams whose clients read fast enough, and each slow client gets its own task, so no stream waits
+for the client of another one. An idle stream has no task. Messages that arrive between two turns of the task share one
+write. :mod:`mcptrio.http.server.keepalives` owns the scheduler, and streams call it when they have new messages.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MAX_BATCH_STREAMS: Final = 32
 
 class WritableStream(Protocol):
     def write_now(self) -> bool:
-        """Write what is queued, without waiting. Returns False if :meth:`write` must write the rest."""
+        """Write the queued messages without waiting. Return ``False`` if :meth:`write` must write the rest."""
         ...
 
     async def write(self) -> None:
-        """Write everything that is queued, with a deadline."""
+        """Write the queued messages, with a deadline."""
         ...
 
     def abandon(self) -> None:
-        """Drop what is queued, without waiting. Nothing is written afterwards."""
+        """Drop the queued messages. Nothing is written afterwards. Does not block."""
         ...
 
 
@@ -48,7 +48,7 @@ class StreamScheduler:
         return self._ended
 
     def add(self, stream: WritableStream) -> None:
-        """Queue a stream that has messages; its owner does not call again before they are written."""
+        """Queue a stream that has messages. The stream must not be added again before they are written."""
         if self._ended:
             stream.abandon()
             return
@@ -72,7 +72,7 @@ class StreamScheduler:
             self._nursery = None
             self._ended = True
             while self._due:
-                # Their owners wait for the write; without this they would hang at shutdown.
+                # The owners of these streams wait for the write, and would wait forever otherwise.
                 self._due.popleft().abandon()
 
     async def _write(self) -> None:

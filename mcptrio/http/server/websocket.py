@@ -1,12 +1,11 @@
 """MCP over WebSocket: a connection is a session, and a text message is one JSON-RPC message or batch.
 
-A custom transport, as the specification allows. ``HTTPApp`` calls it for a scope of type ``websocket``. Refusals
-before the upgrade are HTTP responses (:class:`Upgrade`); then the engine gets a channel. Both sides close with a close
-code, as long as the other one reads.
+This is a custom transport, which the specification allows. ``HTTPApp`` calls it for a scope of type ``websocket``.
+Refusals before the upgrade are HTTP responses (:class:`Upgrade`). After the upgrade, the engine gets a channel.
 
-A WebSocket cannot be half closed: when the client closes it, its requests are cancelled. Invalid JSON gets an error. A
-binary message or one that is too large closes the connection, because the client would send more of them. While a
-session cannot accept more messages, the connection is not read.
+A WebSocket cannot be half closed, so when the client closes it, its requests are cancelled. Invalid JSON gets an error.
+A binary message or one that is too large closes the connection, because the client would send more of them. While a
+session cannot receive more messages, the connection is not read.
 
 Source: RFC 6455 sections 4.2.2, 5.5.1 and 7.4.1; ASGI 3.0, "WebSocket" and "WebSocket Denial Response"; MCP 2026-07-28
 and 2025-11-25, basic/transports, "Custom Transports".
@@ -33,7 +32,7 @@ from mcptrio.protocol.messages import Incoming, Message
 __all__ = ["Upgrade", "WebSocketServerChannel", "serve_websocket"]
 
 CLOSE_TIMEOUT: Final = 0.5
-"""Seconds for the close frame to leave, and again for the client's own to come."""
+"""Seconds for sending the close frame, and again for receiving that of the client."""
 _MAX_REASON_BYTES: Final = 123
 """Bytes of the reason in a close frame."""
 _STOPPING: Final = "the server is stopping"
@@ -64,9 +63,10 @@ class WebSocketServerChannel:
     """See :class:`mcptrio.abc.MessageChannel`. The upgrade is accepted when the engine first receives.
 
     Args:
-        first_message_timeout: Seconds for the first message; a connection that is opened and left alone is closed.
-        write_timeout: Seconds for one message to leave; a client that reads nothing for so long is gone.
-        owner: The client that its requests count for.
+        first_message_timeout: Seconds for the first message. A connection without a message is then closed.
+        write_timeout: Seconds for sending one message. A client that reads nothing for so long is regarded as
+            disconnected.
+        owner: The client for which the requests are counted.
     """
 
     name = "websocket"
@@ -87,27 +87,27 @@ class WebSocketServerChannel:
         self._first_message_timeout = first_message_timeout
         self._write_timeout = write_timeout
         self._is_begun = False
-        self._resume = -inf
-        """When the next message may be read, because of the client's share of decoding time."""
+        self._next_read = -inf
+        """Trio clock time at which the next message may be read, because of the client's share of decoding time."""
         self._broken: str | None = None
-        """Why nothing can be sent any more."""
+        """Why nothing more can be sent; ``None`` while the connection is open."""
         self.accepted = False
         self.refusal: tuple[CloseCode, str] | None = None
-        """Code and reason, if a message of the client ends the connection."""
+        """Code and reason if an invalid message of the client has ended the connection."""
 
     async def receive(self) -> list[Incoming]:
         """Return the next message.
 
         Raises:
-            ConnectionClosed: The client has left, or its message ends the connection.
+            ConnectionClosed: The client has disconnected, or an invalid message ends the connection.
         """
         if not self.accepted:
             self.accepted = True
-            # The engine receives only after it has a place for the session; until then a refusal can be an HTTP status.
+            # The engine receives only once it has a place for the session. Until then, a refusal is an HTTP response.
             await self._write([{"type": "websocket.accept", "subprotocol": SUBPROTOCOL}])
-        if self._resume > trio.current_time():
-            await trio.sleep_until(self._resume)
-        event = await (self._receive() if self._is_begun else self._first())
+        if self._next_read > trio.current_time():
+            await trio.sleep_until(self._next_read)
+        event = await (self._receive() if self._is_begun else self._receive_first())
         if event["type"] != "websocket.receive":
             self._broken = f"the client has closed the connection: {describe(event.get('code') or CloseCode.NO_CODE)}"
             raise ConnectionClosed(self._broken)
@@ -118,14 +118,14 @@ class WebSocketServerChannel:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            # A lone surrogate: some ASGI servers decode without checking.
+            # Some ASGI servers do not check the encoding, so that a text may have a lone surrogate.
             raise self._refuse(CloseCode.INVALID_DATA, "expected UTF-8") from None
         limit = self._decoder.limits.bytes
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
         incoming = self._decoder.decode_now(data, self._owner)
         # Further messages of the client wait in the connection.
-        self._resume = trio.current_time() + self._decoder.wait(self._owner)
+        self._next_read = trio.current_time() + self._decoder.wait(self._owner)
         return [incoming]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
@@ -138,31 +138,31 @@ class WebSocketServerChannel:
         await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
 
     async def aclose(self) -> None:
-        """Do nothing: :meth:`hang_up` closes the connection, with a code that only its caller knows."""
+        """Do nothing. :meth:`close_with` closes the connection, with a code that only its caller knows."""
         await trio.lowlevel.checkpoint()
 
-    async def hang_up(self, code: CloseCode, reason: str) -> None:
-        """Send the close frame if the client still reads, and wait a moment for the client's.
+    async def close_with(self, code: CloseCode, reason: str) -> None:
+        """Send a close frame if the connection is open, and wait a moment for the client's.
 
-        Takes at most :data:`CLOSE_TIMEOUT`, twice; if it is cancelled, it only sends.
+        Takes at most twice :data:`CLOSE_TIMEOUT`. If the call is cancelled, it only sends.
         """
         if not self.accepted or self._broken is not None:
             return
         self._broken = reason
-        shown = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
+        short_reason = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
         with suppress(OSError):
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True) as scope:
-                await self._send({"type": "websocket.close", "code": int(code), "reason": shown})
+                await self._send({"type": "websocket.close", "code": int(code), "reason": short_reason})
             with trio.move_on_after(0.0 if scope.cancelled_caught else CLOSE_TIMEOUT):
                 while (await self._receive())["type"] != "websocket.disconnect":
-                    pass  # messages that were on their way when we closed
+                    pass  # messages that the client has sent before it received the close frame
 
     async def _write(self, events: Iterable[MutableMapping[str, Any]]) -> None:
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
         with trio.move_on_after(self._write_timeout) as scope:
             for event in events:
-                # Reset after the write: if it is cancelled within a frame, nothing can follow the half frame.
+                # Reset after the write. If the write is cancelled within a frame, nothing may follow the half frame.
                 self._broken = "the connection ends in the middle of a message"
                 try:
                     await self._send(event)
@@ -175,7 +175,7 @@ class WebSocketServerChannel:
             self._broken = f"the client has read nothing for {self._write_timeout:g} s"
             raise ConnectionClosed(self._broken)
 
-    async def _first(self) -> MutableMapping[str, Any]:
+    async def _receive_first(self) -> MutableMapping[str, Any]:
         with trio.move_on_after(self._first_message_timeout):
             event = await self._receive()
             self._is_begun = True
@@ -193,21 +193,21 @@ async def serve_websocket(
     """Serve one session on one WebSocket until either side ends it.
 
     Args:
-        upgrade: Host, Origin, limits and the principal have been checked.
+        upgrade: A requested WebSocket, whose Host, Origin, limits and credentials have been checked.
         exchange: Sends the refusal if the engine accepts no more sessions.
     """
     if engine.draining:
         await exchange.overloaded(Overloaded(_STOPPING))
         return
-    waits = exchange.limits
+    limits = exchange.limits
     channel = WebSocketServerChannel(
         upgrade,
         decoder,
-        first_message_timeout=waits.body_timeout,
-        write_timeout=waits.write_timeout,
+        first_message_timeout=limits.body_timeout,
+        write_timeout=limits.write_timeout,
         owner=exchange.owner,
     )
-    # The code if the engine raises, which is never the client's fault.
+    # The code if the engine raises another exception.
     code, reason = CloseCode.FAILED, "internal error"
     try:
         with trio.CancelScope() as scope:
@@ -229,4 +229,4 @@ async def serve_websocket(
     finally:
         if trio.current_effective_deadline() == -inf:
             code, reason = CloseCode.GOING_AWAY, _STOPPING
-        await channel.hang_up(code, reason)  # noqa: ASYNC102 - shields what it sends, and has its own deadlines
+        await channel.close_with(code, reason)  # noqa: ASYNC102 - shields what it sends, and has its own deadlines

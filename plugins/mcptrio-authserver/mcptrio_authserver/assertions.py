@@ -90,7 +90,9 @@ def accept_assertion(
     try:
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=types).claims
         here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
-        check_claims(claims, audience=here, alone=is_jag, now=now, skew=_SKEW, within=_MAX_LIFETIME_SECONDS)
+        check_claims(
+            claims, audience=here, sole_audience=is_jag, now=now, skew=_SKEW, max_lifetime=_MAX_LIFETIME_SECONDS
+        )
     except BadToken as error:
         raise _bad(str(error)) from None
     subject = claims.get("sub")

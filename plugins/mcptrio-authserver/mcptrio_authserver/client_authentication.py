@@ -143,7 +143,7 @@ def _check_assertion(
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=_TYPES).claims
         # RFC 9700 requires the issuer; most clients use the token endpoint.
         here = (config.addresses.issuer, config.addresses.url("token"))
-        check_claims(claims, audience=here, alone=True, now=now, skew=_SKEW, within=_AHEAD)
+        check_claims(claims, audience=here, sole_audience=True, now=now, skew=_SKEW, max_lifetime=_AHEAD)
     except (BadToken, BadKey) as error:
         raise _unknown(f"client_assertion: {error}") from None
     if claims.get("iss") != client.id or claims.get("sub") != client.id:

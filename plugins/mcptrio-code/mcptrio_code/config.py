@@ -13,7 +13,7 @@ from typing import Final
 from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
-__all__ = ["DEFAULT_SERVERS", "Config", "ServerConfig"]
+__all__ = ["DEFAULT_SERVERS", "HOW_TO_INSTALL", "Config", "ServerConfig"]
 
 _MIB: Final = 1024 * 1024
 
@@ -55,6 +55,12 @@ DEFAULT_SERVERS: Final[Mapping[str, ServerConfig]] = {
     ),
 }
 """Used unless a table with the same name replaces them."""
+
+HOW_TO_INSTALL: Final[Mapping[str, str]] = {
+    "pyright-langserver": "; install it with `pip install pyright`",
+    "typescript-language-server": "; install it with `npm install -g typescript-language-server typescript@5`",
+}
+"""What a message about a missing program of a default server says at its end."""
 
 
 @frozen(kw_only=True)

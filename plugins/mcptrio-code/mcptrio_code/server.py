@@ -20,7 +20,7 @@ from mcptrio import ToolError
 from mcptrio.errors import ConnectionClosed
 from mcptrio.net import ChildProcess, start_process
 
-from .config import Config, ServerConfig
+from .config import HOW_TO_INSTALL, Config, ServerConfig
 from .connection import LanguageConnection, RequestRefused, ServerEnded
 from .folders import CodeFolders
 from .session import LanguageSession
@@ -97,7 +97,7 @@ class LanguageServer:
             self._last_use = trio.current_time()
 
     def has_program(self) -> bool:
-        """Return whether the program of the server is there. Blocks."""
+        """Return True if the program of the server is installed. Blocks."""
         program = self._command()[0]
         return os.sep in program or shutil.which(program, path=self._environment().get("PATH")) is not None
 
@@ -121,7 +121,8 @@ class LanguageServer:
         try:
             process = start_process(self._command(), env=self._environment(), cwd=self.folder)
         except ConnectionClosed as error:
-            task_status.started(self._note_failure(f"the language server {self.name}: {error}"))
+            advice = "" if self.has_program() else HOW_TO_INSTALL.get(self.spec.command[0], "")
+            task_status.started(self._note_failure(f"the language server {self.name}: {error}{advice}"))
             return
         session = self._session_with(process)
         try:

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from mcptrio import ToolError, lifespan
 
-from .config import Config
+from .config import HOW_TO_INSTALL, Config
 from .folders import CodeFolders
 from .server import LanguageServer
 from .session import LanguageSession
@@ -75,7 +75,9 @@ class LanguageServers:
             return self._unknown(real)
         if await trio.to_thread.run_sync(server.has_program, abandon_on_cancel=True):
             return None
-        return f"the language server {server.name} is not installed: {server.spec.command[0]!r} was not found"
+        program = server.spec.command[0]
+        advice = HOW_TO_INSTALL.get(program, "")
+        return f"the language server {server.name} is not installed: {program!r} was not found{advice}"
 
     async def servers_in_use(self) -> list[LanguageServer]:
         """Return the servers whose files occur in the folders."""

@@ -69,6 +69,16 @@ async def test_missing_program_is_named(code_client: Connect) -> None:
         )
 
 
+async def test_message_about_a_missing_default_server_says_how_to_install_it(
+    code_client: Connect, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.ts").write_text("let x = 1\n")
+    monkeypatch.setenv("PATH", str(project))
+    async with code_client() as client:
+        message = await refusal(client, "diagnostics", path="a.ts")
+    assert message.endswith("; install it with `npm install -g typescript-language-server typescript@5`")
+
+
 async def test_unexpected_messages_are_ignored(fake_client: Connect, project: Path) -> None:
     async with fake_client("asks") as client:
         await answer(client, "outline", path="shapes.py")

@@ -194,7 +194,7 @@ class ConsoleWeb:
             url=request.base_url,
             headers={**headers, "authorization": [f"Bearer {token}"]},
             address=request.remote_addr,
-            is_beside=True,
+            is_outside_endpoint=True,
         )
         cookie = await self._access.sign_in(token, head) if token.isascii() and token.isprintable() else None
         return self._refuse("This access token is not accepted.") if cookie is None else self._enter(cookie)

@@ -7,6 +7,9 @@ mcptrio loads it through the entry point ``documents``. Other plugins convert do
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+
+from mcptrio_fs.access import missing_directories
 
 from mcptrio import PluginSetup, hookimpl
 
@@ -23,6 +26,7 @@ __all__ = [
     "DocumentLibrary",
     "Documents",
     "PagedDocument",
+    "doctor",
     "document_text",
     "omissions",
     "setup",
@@ -39,3 +43,9 @@ def setup(server: PluginSetup, config: Config) -> None:
     library = DocumentLibrary(config)
     server.add(Documents(library))
     server.add_background(library.access.report_missing)
+
+
+@hookimpl
+def doctor(config: Config) -> Iterator[str]:
+    """Yield the configured folders that cannot be used."""
+    return missing_directories(config.folders, "documents")

@@ -1,6 +1,6 @@
-"""Reads members of ZIP archives, which Office files and EPUBs are, within bounds.
+"""Reads members of ZIP archives, such as Office files and EPUBs, within limits.
 
-Every reader of such a format opens the archive here first, also if a library then reads it again.
+Every reader of such a format opens the archive with it first, even if a library then reads the file again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ __all__ = ["Archive", "parse_xml"]
 _MAX_MEMBERS = 20_000
 _MAX_MEMBER_BYTES = 128 * 1024 * 1024
 _MAX_TOTAL_BYTES = 512 * 1024 * 1024
-"""Bytes of all members, unpacked."""
+"""Maximum size of all members, unpacked."""
 _MAX_RATIO = 200
-"""How many times larger than the file its contents may be; XML of Office files packs up to about 50 times."""
-_SMALL_BYTES = 16 * 1024 * 1024
-"""Contents for which no ratio is too large."""
+"""Maximum ratio of the unpacked size to the size of the file. XML of Office files has a ratio of up to about 50."""
+_ALLOWED_BYTES = 16 * 1024 * 1024
+"""Unpacked size that is allowed with any ratio."""
 
 
 class Archive:
-    """
+    """An opened ZIP archive.
+
     Raises:
-        UnreadableDocument: it is damaged, encrypted, or too large when unpacked.
+        UnreadableDocument: the archive is damaged, encrypted, or too large when unpacked.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -38,9 +39,9 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise UnreadableDocument(f"the file is damaged: {error}") from error
         members = self._zip.infolist()
-        # Python refuses a member that unpacks to more than its directory says.
+        # zipfile raises if a member is larger than the size in the directory, so these sizes can be relied on.
         sizes = [member.file_size for member in members]
-        limit = max(_SMALL_BYTES, min(_MAX_TOTAL_BYTES, _MAX_RATIO * len(data)))
+        limit = max(_ALLOWED_BYTES, min(_MAX_TOTAL_BYTES, _MAX_RATIO * len(data)))
         if len(members) > _MAX_MEMBERS or sum(sizes) > limit or max(sizes, default=0) > _MAX_MEMBER_BYTES:
             raise UnreadableDocument(
                 f"expected an archive of at most {_MAX_MEMBERS} files and {limit} bytes unpacked, "
@@ -56,7 +57,7 @@ class Archive:
         """Return the beginning of a member.
 
         Raises:
-            UnreadableDocument: there is none, or it is damaged.
+            UnreadableDocument: the member does not exist or is damaged.
         """
         try:
             with self._zip.open(name) as member:
@@ -75,7 +76,7 @@ def parse_xml(data: bytes, name: str) -> Any:
     """Parse XML without entities, DTDs or the network, to a depth of 256 elements.
 
     Raises:
-        UnreadableDocument: it is not well-formed.
+        UnreadableDocument: the XML is not well-formed.
     """
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
     try:

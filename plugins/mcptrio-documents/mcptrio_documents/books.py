@@ -25,22 +25,22 @@ _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _MAX_SPACES = 100
-_MAX_REPEATED = 100
-"""How often one cell may be repeated. An empty cell that is repeated thousands of times fills the width of a table."""
+_MAX_REPEATED_CELLS = 100
+"""Maximum number of repetitions of a cell. Tables often end with an empty cell that is repeated thousands of times."""
 
 
 def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
-    """Read a book; its chapters are the documents of its spine.
+    """Read a book. Its chapters are the documents of its spine.
 
     Raises:
-        UnreadableDocument: it is damaged.
+        UnreadableDocument: the file is damaged.
     """
     archive = Archive(data)
     root = archive.xml(_CONTAINER).find(".//{*}rootfile")
-    place = root.get("full-path") if root is not None else None
-    if not place:
+    package_path = root.get("full-path") if root is not None else None
+    if not package_path:
         raise UnreadableDocument(f"the file is damaged: {_CONTAINER} names no package document")
-    package = archive.xml(place)
+    package = archive.xml(package_path)
     items = {item.get("id"): item for item in package.iterfind(".//{*}manifest/{*}item")}
     found = package.find(f".//{_TITLE}")
     parts = PartCollector(order)
@@ -48,7 +48,7 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
         item = items.get(reference.get("idref"))
         if item is None or item.get("media-type") not in _XHTML:
             continue
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(place), unquote(item.get("href") or "")))
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(package_path), unquote(item.get("href") or "")))
         if not archive.has(name):
             parts.notes.append(f"missing in the file: {name[:200]}")
             continue
@@ -60,10 +60,10 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
 
 
 def read_odt(data: bytes, order: ConversionOrder) -> PagedDocument:
-    """Read a text document; its sections begin at headings.
+    """Read a text document. Its sections begin at headings.
 
     Raises:
-        UnreadableDocument: it is damaged.
+        UnreadableDocument: the file is damaged or encrypted.
     """
     archive = Archive(data)
     if archive.has("META-INF/manifest.xml") and b":encryption-data" in archive.read("META-INF/manifest.xml"):
@@ -80,7 +80,7 @@ def read_odt(data: bytes, order: ConversionOrder) -> PagedDocument:
 
 
 def _blocks(parent: Any) -> Iterator[str]:
-    """The blocks of Markdown of an element. Nested as deeply as the parser allows, 256 elements."""
+    """Yield the blocks of an element as Markdown. Recursive; the parser limits the depth to 256 elements."""
     for element in parent.iterchildren("*"):
         if element.tag == f"{_TEXT}h":
             level = element.get(f"{_TEXT}outline-level") or "1"
@@ -95,7 +95,7 @@ def _blocks(parent: Any) -> Iterator[str]:
         elif element.tag == f"{_TABLE}table":
             yield table_text(_rows(element))
         elif element.tag == f"{_TEXT}tracked-changes":
-            continue  # deleted text
+            continue  # this element contains deleted text
         else:
             yield from _blocks(element)
 
@@ -115,7 +115,7 @@ def _rows(table: Any) -> Iterator[list[str]]:
         for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             repeated = cell.get(f"{_TABLE}number-columns-repeated") or "1"
             count = int(repeated) if repeated.isascii() and repeated.isdigit() and len(repeated) < 6 else 1
-            cells += [" ".join(_inline(each) for each in cell)] * min(count, _MAX_REPEATED)
+            cells += [" ".join(_inline(each) for each in cell)] * min(count, _MAX_REPEATED_CELLS)
         while cells and not cells[-1]:
             cells.pop()
         if cells:

@@ -1,7 +1,7 @@
 """Converts documents in separate processes, which are limited in memory, time and output.
 
-The tools call it, and so can other plugins that have the bytes of a document. A process converts one document and ends,
-so nothing that one document does can affect the next one. If the call is cancelled, the process is killed.
+The tools call it, and other plugins can call it with the bytes of a document. A process converts one document and ends,
+so a document cannot affect the next one. If the call is cancelled, the process is killed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .document import ConversionOrder, PagedDocument
 __all__ = ["MAX_TEXT_CHARS", "DocumentConverter"]
 
 MAX_TEXT_CHARS: Final = 10_000_000
-"""Characters of one converted document."""
+"""Maximum number of characters of one converted document."""
 
 _MAX_OUTPUT_BYTES: Final = 6 * MAX_TEXT_CHARS
-"""JSON escapes a character in at most six bytes."""
-_CHUNK: Final = 64 * 1024
-_MAX_LAST_WORDS: Final = 4000
+"""JSON encodes a character in at most six bytes."""
+_CHUNK_BYTES: Final = 64 * 1024
+_MAX_MESSAGE_BYTES: Final = 4000
 _EXIT_TIMEOUT: Final = 1.0
-"""Seconds for a process to exit that has closed its output."""
+"""Seconds for a process to exit after it has closed its output."""
 _END_TIMEOUT: Final = 10.0
 """Seconds for a killed process to disappear."""
 
-# For python -c, with the folder of this package and sys.path as arguments. It bypasses the package's __init__, which
-# imports the whole plugin.
+# For python -c, with the folder of this package and sys.path as arguments. This code bypasses the package's __init__,
+# which imports the whole plugin.
 _START: Final = """
 import sys, types
 sys.path[:] = sys.argv[2:]
@@ -50,9 +50,14 @@ from mcptrio_documents.worker import main
 main()
 """
 _FOLDER: Final = str(Path(__file__).parent)
-_PASSED_ON: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "LANG", "LC_ALL")
-_CRASHES: Final = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGILL, -getattr(signal, "SIGBUS", signal.SIGSEGV))
-_IS_LATE: Final = (-getattr(signal, "SIGXCPU", signal.SIGTERM), -getattr(signal, "SIGKILL", signal.SIGTERM))
+_CHILD_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "LANG", "LC_ALL")
+_CRASH_EXIT_CODES: Final = (
+    -signal.SIGABRT,
+    -signal.SIGSEGV,
+    -signal.SIGILL,
+    -getattr(signal, "SIGBUS", signal.SIGSEGV),
+)
+_TIMEOUT_EXIT_CODES: Final = (-getattr(signal, "SIGXCPU", signal.SIGTERM), -getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class _Result(msgspec.Struct):
@@ -71,10 +76,10 @@ class DocumentConverter:
         """Convert a document to Markdown.
 
         Args:
-            name: its file name, for messages; the ending tells HTML and CSV apart.
+            name: the file name, for messages. HTML and CSV are recognised by its ending.
 
         Raises:
-            ToolError: it is damaged, protected, of another kind, or needs more than the limits; the message has the
+            ToolError: the document is damaged, protected, of another kind, or exceeds a limit; the message has the
                 reason.
         """
         config = self._config
@@ -91,11 +96,11 @@ class DocumentConverter:
         raise self._too_slow()
 
     async def _run(self, order: ConversionOrder, data: bytes) -> PagedDocument:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {name: os.environ[name] for name in _CHILD_VARIABLES if name in os.environ}
         # Each further arena of malloc would reserve 64 MiB of the limited address space.
         environment["MALLOC_ARENA_MAX"] = "1"
-        # -P keeps the working folder out of sys.path, where a file named like a module could be.
-        # Relative entries of sys.path would depend on the working folder.
+        # A file in the working folder must not be imported: -P keeps that folder out of sys.path, and relative entries,
+        # which depend on it, are left out.
         command = (sys.executable, "-P", "-c", _START, _FOLDER, *filter(os.path.isabs, sys.path))
         try:
             run = _Run(start_process(command, env=environment, cwd="/"))
@@ -123,9 +128,9 @@ class DocumentConverter:
             raise ToolError(result.error)
         if len(run.output) > _MAX_OUTPUT_BYTES:
             raise ToolError(f"expected at most {MAX_TEXT_CHARS} characters of text in the document, got more")
-        if code in _IS_LATE:
+        if code in _TIMEOUT_EXIT_CODES:
             raise self._too_slow()
-        if code in _CRASHES or b"MemoryError" in run.messages:
+        if code in _CRASH_EXIT_CODES or b"MemoryError" in run.messages:
             raise ToolError(
                 f"reading the document took more than {self._config.process_memory_mb} MiB of memory, or it is damaged"
             )
@@ -143,7 +148,7 @@ class _Run:
     process: ChildProcess
     output: bytearray = field(init=False, factory=bytearray)
     messages: bytearray = field(init=False, factory=bytearray)
-    """The end of its standard error."""
+    """The end of the process's standard error."""
     _stdin: trio.lowlevel.FdStream = field(init=False)
     _stdout: trio.lowlevel.FdStream = field(init=False)
     _stderr: trio.lowlevel.FdStream = field(init=False)
@@ -154,24 +159,24 @@ class _Run:
         self._stderr = trio.lowlevel.FdStream(self.process.stderr)
 
     async def feed(self, *pieces: bytes) -> None:
-        """Write to its standard input, and close it."""
+        """Write to the process's standard input, and close it."""
         try:
             for piece in pieces:
                 await self._stdin.send_all(piece)
         except trio.BrokenResourceError:
-            pass  # it has ended; its exit code says why
+            pass  # the process has ended, and its exit code has the reason
         self._stdin.close()
 
     async def read_output(self) -> None:
-        """Read its standard output to the end, or one piece beyond the limit."""
-        while len(self.output) <= _MAX_OUTPUT_BYTES and (piece := await self._stdout.receive_some(_CHUNK)):
+        """Read the process's standard output to its end, or until it exceeds the limit."""
+        while len(self.output) <= _MAX_OUTPUT_BYTES and (piece := await self._stdout.receive_some(_CHUNK_BYTES)):
             self.output += piece
 
     async def read_messages(self) -> None:
-        """Read its standard error, and keep the end."""
+        """Read the process's standard error, and keep the end."""
         async for piece in self._stderr:
             self.messages += piece
-            del self.messages[:-_MAX_LAST_WORDS]
+            del self.messages[:-_MAX_MESSAGE_BYTES]
 
     async def end(self) -> None:
         """Kill the process if it runs, and wait until it has ended. Call this in a shielded scope."""

@@ -1,7 +1,7 @@
 """A converted document, and the order to convert one.
 
-The process that converts makes documents; the server decodes, caches and searches them. Both import this module, so it
-imports nothing of mcptrio.
+The converting process creates documents; the server decodes, caches and searches them. Both import this module. It does
+not import mcptrio, so that the process starts fast.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ Unit: TypeAlias = Literal["page", "slide", "sheet", "chapter", "section"]
 
 
 class UnreadableDocument(Exception):
-    """The document cannot be converted. The message is for a model and needs the name of the file before it."""
+    """The document cannot be converted. The message is for models; the caller puts the name of the file before it."""
 
 
 class DocumentPart(Struct, frozen=True):
     """A page, slide, sheet, chapter or section."""
 
     title: str
-    """Empty if it has none."""
+    """The title; empty if the part has none."""
     text: str
-    """Markdown; empty for a scanned page."""
+    """The text as Markdown; empty for a scanned page."""
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -33,34 +33,34 @@ class OutlineEntry(Struct, frozen=True):
 
     title: str
     level: int
-    """0 is the highest."""
+    """The level of the heading; 0 is the highest."""
     number: int
-    """The part to which it leads, from 1; 0 if it leads nowhere."""
+    """The number of the part, from 1; 0 if the bookmark has no valid target."""
 
 
 class PagedDocument(Struct, frozen=True, kw_only=True):
     """A document as Markdown."""
 
     kind: str
-    """The usual ending of its files in capitals, such as ``PDF``."""
+    """The usual file name ending in capitals, such as ``PDF``."""
     unit: Unit
-    """The kind of its parts."""
+    """The kind of the parts."""
     title: str = ""
     parts: list[DocumentPart]
     outline: list[OutlineEntry] = []
     total: int
-    """Parts of the document. More than ``parts`` if the rest was not converted."""
+    """Number of parts in the file; larger than the length of ``parts`` if the rest was not converted."""
     notes: list[str] = []
-    """Omissions, for the reader."""
+    """Omissions that the reader must know of."""
 
 
 class ConversionOrder(Struct, frozen=True, kw_only=True):
-    """An order for the process that converts: a line of JSON, followed by the file."""
+    """The order for a converting process. It is sent as a line of JSON, followed by the bytes of the file."""
 
     name: str
-    """The name of the file; its ending tells texts apart."""
+    """The name of the file. HTML and CSV are recognised by its ending."""
     process_memory_mb: int
     max_cpu_seconds: int
     max_parts: int
     max_chars: int
-    """Characters of all parts together."""
+    """Maximum number of characters of all parts together."""

@@ -1,4 +1,4 @@
-"""Recognises the kind of a document by its first bytes, and texts by the ending of their name."""
+"""Recognises the kind of a document by its first bytes, and HTML and CSV by the ending of the file name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDINGS = ("pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "htm", "xhtml",
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PDF_HEADER = 1024
-"""Bytes within which readers of PDF look for its header."""
+"""Bytes at the beginning of a file in which readers of PDF look for its header."""
 _EXPECTED = "expected PDF, DOCX, PPTX, XLSX, ODT, EPUB, HTML or CSV"
 
 
@@ -19,7 +19,7 @@ def kind_of(data: bytes, name: str) -> str:
     """Return one of :data:`ENDINGS`, with ``html`` and ``csv`` for their variants.
 
     Raises:
-        UnreadableDocument: it is no document that can be converted.
+        UnreadableDocument: the file is not a document that can be converted.
     """
     head = data[:_PDF_HEADER]
     ending = name.rpartition(".")[2].lower() if "." in name else ""
@@ -41,7 +41,7 @@ def kind_of(data: bytes, name: str) -> str:
     if ending in ("csv", "tsv"):
         return "csv"
     if ending in ENDINGS:
-        raise UnreadableDocument(f"the file is named .{ending} but is none; it may be damaged")
+        raise UnreadableDocument(f"the content is not that of a .{ending} file; the file may be damaged")
     raise UnreadableDocument(f"{_EXPECTED}, got a file with the ending {ending!r}; read text files as text")
 
 

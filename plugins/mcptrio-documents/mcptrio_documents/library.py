@@ -1,7 +1,7 @@
-"""Opens documents in the allowed folders, and keeps converted ones.
+"""Opens documents in the allowed folders, and caches converted ones.
 
-The tools call it. A document is opened for each call, so that the rules of the folders hold for each call, and
-converted only if it has changed since.
+The tools call it. Each call opens the file, so that the rules for folders apply to each call. The file is converted
+only if it has changed since it was cached.
 """
 
 from __future__ import annotations
@@ -22,70 +22,72 @@ from .document import PagedDocument
 
 __all__ = ["DocumentLibrary"]
 
-_PIECE = 256 * 1024
-_ENTRY_WEIGHT = 4096
-_PART_WEIGHT = 200
-"""Bytes of a part without its text."""
+_CHUNK_BYTES = 256 * 1024
+_ENTRY_BYTES = 4096
+_PART_BYTES = 200
+"""Approximate bytes of a part without its text."""
 
 _Key: TypeAlias = tuple[str, int, int, int, int]
-"""The real path, device, inode, size and time of change."""
+"""The resolved path, device, inode, size and modification time."""
 
 
 class _Opened(NamedTuple):
     key: _Key
     name: str
     data: bytes
-    """Empty if the document is kept already."""
+    """The content of the file; empty if the document is cached."""
 
 
 class DocumentLibrary:
+    """The documents of the allowed folders, with a cache of converted ones."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.access = FileAccess(config.files(), plugin="documents")
         self._converter = DocumentConverter(config)
-        self._kept: OrderedDict[_Key, tuple[PagedDocument, int]] = OrderedDict()
-        self._weight = 0
+        self._cache: OrderedDict[_Key, tuple[PagedDocument, int]] = OrderedDict()
+        self._cached_bytes = 0
 
     async def get(self, ctx: Context, path: str) -> PagedDocument:
         """Return the document at a path.
 
         Raises:
-            ToolError: the path is not allowed, nothing is there, or it cannot be converted.
+            ToolError: the path is not allowed or does not exist, or the document cannot be converted.
         """
         sandbox = await self.access.sandbox(ctx)
         opened = await self.access.run(sandbox, path, lambda: self._open(sandbox, path))
-        kept = self._kept.get(opened.key)
-        if kept is not None:
-            self._kept.move_to_end(opened.key)
-            return kept[0]
+        cached = self._cache.get(opened.key)
+        if cached is not None:
+            self._cache.move_to_end(opened.key)
+            return cached[0]
         try:
             document = await self._converter.convert(opened.data, opened.name)
         except ToolError as error:
             raise ToolError(f"{opened.name}: {error}") from error
-        self._keep(opened.key, document)
+        self._add_to_cache(opened.key, document)
         return document
 
     def _open(self, sandbox: Sandbox, path: str) -> _Opened:
         limit = self.config.max_file_bytes
-        with sandbox.open_file(path) as (descriptor, status, place):
-            name = os.path.basename(place.typed)
+        with sandbox.open_file(path) as (descriptor, status, location):
+            name = os.path.basename(location.typed)
             if status.st_size > limit:
                 raise ToolError(f"{name}: expected a document of at most {limit} bytes, got {status.st_size}")
-            key = (place.real, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-            if key in self._kept:
+            key = (location.real, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if key in self._cache:
                 return _Opened(key, name, b"")
             data = bytearray()
-            while len(data) <= limit and (piece := os.read(descriptor, _PIECE)):
+            while len(data) <= limit and (piece := os.read(descriptor, _CHUNK_BYTES)):
                 check_cancelled()
                 data += piece
             return _Opened(key, name, bytes(data[:limit]))
 
-    def _keep(self, key: _Key, document: PagedDocument) -> None:
-        # A character takes one to four bytes, in most documents one or two.
-        weight = _ENTRY_WEIGHT + sum(_PART_WEIGHT + 2 * len(part.text) for part in document.parts)
-        if key in self._kept or weight > self.config.cache_bytes:
+    def _add_to_cache(self, key: _Key, document: PagedDocument) -> None:
+        # Python stores a character in one, two or four bytes, in most documents in one or two.
+        size = _ENTRY_BYTES + sum(_PART_BYTES + 2 * len(part.text) for part in document.parts)
+        if key in self._cache or size > self.config.cache_bytes:
             return
-        self._kept[key] = document, weight
-        self._weight += weight
-        while self._weight > self.config.cache_bytes:
-            self._weight -= self._kept.popitem(last=False)[1][1]
+        self._cache[key] = document, size
+        self._cached_bytes += size
+        while self._cached_bytes > self.config.cache_bytes:
+            self._cached_bytes -= self._cache.popitem(last=False)[1][1]

@@ -1,6 +1,6 @@
-"""Writes Markdown: tables from rows, and parts from HTML.
+"""Makes Markdown from rows of tables and from HTML.
 
-Every reader writes its tables here. EPUB, HTML and DOCX become HTML first.
+All readers make their tables with it. EPUB, HTML and DOCX are converted from HTML.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from markdownify import ATX, MarkdownConverter
 __all__ = ["html_to_markdown", "split_sections", "table_text"]
 
 _MAX_DEPTH = 200
-"""Nested HTML elements; the converter is recursive."""
+"""Maximum depth of nested HTML elements, because the converter is recursive."""
 _UNWANTED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 
 
 class _Converter(MarkdownConverter):  # type: ignore[misc, unused-ignore]
-    """Converts HTML without pictures, which a model cannot see here, and without links within the document."""
+    """Converts HTML to Markdown without images, which a text cannot contain, and without links in the document."""
 
     def convert_img(self, el: Any, text: str, parent_tags: set[str]) -> str:
         return str(el.get("alt") or "").strip()
@@ -38,7 +38,7 @@ def html_to_markdown(html: str | bytes) -> tuple[str, str]:
     """Convert HTML.
 
     Returns:
-        Its title, which may be empty, and its Markdown.
+        The title, which may be empty, and the Markdown.
     """
     soup = BeautifulSoup(html, "lxml")
     title = " ".join(soup.title.get_text().split()) if soup.title is not None else ""
@@ -71,10 +71,10 @@ def table_text(rows: Iterable[Sequence[str]]) -> str:
 
 
 def split_sections(text: str) -> list[tuple[str, str]]:
-    """Split Markdown before each heading of its highest level that occurs twice.
+    """Split Markdown before each heading of the highest level that has several headings, and of higher levels.
 
     Returns:
-        Titles and texts; the text before the first heading has an empty title.
+        Titles and texts. The text before the first heading has an empty title.
     """
     headings = list(_HEADING.finditer(text))
     levels = [len(found[1]) for found in headings]
@@ -92,7 +92,7 @@ def split_sections(text: str) -> list[tuple[str, str]]:
 
 
 def _too_deep(soup: BeautifulSoup) -> Iterator[Tag]:
-    """The elements just below the greatest depth."""
+    """Yield the elements that are just below the maximum depth."""
     waiting: list[tuple[Tag, int]] = [(soup, 0)]
     while waiting:
         element, depth = waiting.pop()

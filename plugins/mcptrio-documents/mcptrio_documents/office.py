@@ -20,14 +20,14 @@ __all__ = ["read_docx", "read_pptx", "read_xlsx"]
 
 _MAX_COLUMNS = 500
 _MAX_SHAPE_DEPTH = 20
-"""Nested groups on a slide."""
+"""Maximum depth of nested groups on a slide."""
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read_docx(data: bytes, order: ConversionOrder) -> PagedDocument:
-    """Read a Word document; its sections begin at headings, because DOCX has no pages."""
+    """Read a Word document. Its sections begin at headings, because DOCX has no pages."""
     title = _core_title(data)
-    # The default embeds each picture as Base64.
+    # By default, Mammoth embeds each image as Base64.
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=mammoth.images.img_element(_no_image)).value
     parts = PartCollector(order)
     for heading, text in split_sections(html_to_markdown(html)[1]):
@@ -58,7 +58,7 @@ def read_xlsx(data: bytes, order: ConversionOrder) -> PagedDocument:
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
     parts = PartCollector(order)
     for sheet in book.worksheets:
-        # Sheets declare their size, often wrongly, and always so in an attack.
+        # The size that a sheet declares may be wrong, or huge in a malicious file.
         sheet.reset_dimensions()
         parts.add(sheet.title, _sheet_text(sheet, parts.chars_left, parts.notes))
     return parts.document(kind="XLSX", unit="sheet", title=title)
@@ -134,7 +134,7 @@ def _paragraphs(frame: Any) -> Iterator[str]:
 
 
 def _core_title(data: bytes) -> str:
-    """The title in the properties of an Office file. Also checks the size of the archive."""
+    """Return the title in the properties of an Office file. Opening the archive also checks its size."""
     archive = Archive(data)
     if not archive.has("docProps/core.xml"):
         return ""

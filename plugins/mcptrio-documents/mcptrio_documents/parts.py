@@ -1,4 +1,4 @@
-"""Collects the parts of a document up to the limits of its conversion."""
+"""Collects the parts of a document up to the limits of the conversion order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ _MAX_TITLE_CHARS = 200
 
 
 class PartCollector:
-    """
+    """The parts of a document while it is read.
+
     Attributes:
-        notes: Omissions, for the reader.
-        chars_left: How many characters the next part may have.
+        notes: omissions that the reader must know of.
+        chars_left: maximum number of characters of the next part.
     """
 
     def __init__(self, order: ConversionOrder) -> None:
@@ -24,7 +25,7 @@ class PartCollector:
         self._total = 0
 
     def add(self, title: str, text: str) -> None:
-        """Add a part; cut it, or only count it, if there is no room for it."""
+        """Add a part. A part that exceeds a limit is cut, or only counted."""
         self._total += 1
         if len(self._parts) == self._max_parts or self.chars_left <= 0:
             return
@@ -35,7 +36,7 @@ class PartCollector:
         self._parts.append(DocumentPart(title[:_MAX_TITLE_CHARS], text))
 
     def document(self, *, kind: str, unit: Unit, title: str = "") -> PagedDocument:
-        """Return the document, whose outline is the titles of its parts."""
+        """Return the document. Its outline has the titles of the parts."""
         outline = [OutlineEntry(part.title, 0, number) for number, part in enumerate(self._parts, 1) if part.title]
         return PagedDocument(
             kind=kind,

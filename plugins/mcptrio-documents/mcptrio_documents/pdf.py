@@ -20,14 +20,14 @@ __all__ = ["read_pdf"]
 _MAX_OUTLINE = 1000
 _MAX_TITLE_CHARS = 200
 _HYPHEN = re.compile("[\x02\ufffe]\r?\n?")
-"""PDFium writes one of them for a hyphen at the end of a line."""
+"""PDFium returns one of these characters for a hyphen at the end of a line."""
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 
 
 def read_pdf(data: bytes, order: ConversionOrder) -> PagedDocument:
     """
     Raises:
-        UnreadableDocument: it has a password or is damaged.
+        UnreadableDocument: the file has a password or is damaged.
     """
     try:
         pdf = pypdfium2.PdfDocument(data)
@@ -59,7 +59,7 @@ def read_pdf(data: bytes, order: ConversionOrder) -> PagedDocument:
 
 
 def _page_text(pdf: pypdfium2.PdfDocument, number: int) -> str:
-    """The text of a page, with a Markdown table for each table in it."""
+    """Return the text of a page, with its tables as Markdown."""
     page = pdf[number]
     try:
         words = page.get_textpage()

@@ -1,7 +1,7 @@
 """Finds the tables of a PDF page by their ruled lines.
 
-The PDF reader calls it for each page. PDF has no tables, only lines and letters: horizontal and vertical lines that
-touch each other form a grid, and each field of the grid is a cell. Tables without lines remain text.
+The PDF reader calls it for each page. A PDF file has no tables, only lines and letters. Horizontal and vertical lines
+that touch each other form a grid, and each field of the grid is a cell. Tables without lines remain text.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pypdfium2 import raw  # type: ignore[import-untyped]
 __all__ = ["PdfTable", "find_tables"]
 
 _TOLERANCE = 3.0
-"""Points by which lines of one grid miss each other."""
+"""Maximum distance in points between lines that count as touching."""
 _MIN_LENGTH = 6.0
-"""Points; shorter lines belong to letters and drawings."""
+"""Minimum length of a line in points; shorter lines belong to letters and drawings."""
 _MAX_OBJECTS = 20_000
 _MAX_POINTS = 64
-"""Points of one path; a path with more is a drawing."""
+"""Maximum number of points of a path; a path with more is a drawing."""
 _MAX_LINES = 1000
-"""Lines of each direction on one page; a page with more is a drawing."""
+"""Maximum number of horizontal, and of vertical, lines on a page; a page with more is a drawing."""
 _MAX_CELLS = 5000
 _MAX_DEPTH = 4
-"""Nested forms in which lines are looked for."""
+"""Maximum depth of nested forms in which lines are looked for."""
 
 
 class PdfTable(NamedTuple):
-    """A table in coordinates of its page, which begin at the bottom."""
+    """A table, in coordinates of its page: larger values are higher on the page."""
 
     top: float
     bottom: float
@@ -38,7 +38,7 @@ class PdfTable(NamedTuple):
 
 
 class _Line(NamedTuple):
-    at: float
+    position: float
     """The coordinate that is the same along the line."""
     start: float
     end: float
@@ -48,7 +48,7 @@ def find_tables(page: Any, words: Any) -> list[PdfTable]:
     """Return the tables of a page from top to bottom, without those to the left or right of another one.
 
     Args:
-        words: the text page, from which the cells are read.
+        words: the text page, which contains the text of the cells.
     """
     across: list[_Line] = []
     down: list[_Line] = []
@@ -70,7 +70,7 @@ def find_tables(page: Any, words: Any) -> list[PdfTable]:
 
 
 def _segments(page: Any) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """The straight segments of the paths of a page."""
+    """Yield the straight segments of the paths of a page."""
     x, y = ctypes.c_float(), ctypes.c_float()
     objects = page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=_MAX_DEPTH)
     for count, path in enumerate(objects):
@@ -80,24 +80,24 @@ def _segments(page: Any) -> Iterator[tuple[tuple[float, float], tuple[float, flo
         if not 1 < points <= _MAX_POINTS:
             continue
         matrix = path.get_matrix()
-        first = before = None
+        first = previous = None
         for index in range(points):
             segment = raw.FPDFPath_GetPathSegment(path.raw, index)
             if not segment or not raw.FPDFPathSegment_GetPoint(segment, x, y):
                 break
-            here = matrix.on_point(x.value, y.value)
+            point = matrix.on_point(x.value, y.value)
             kind = raw.FPDFPathSegment_GetType(segment)
             if kind == raw.FPDF_SEGMENT_MOVETO:
-                first = here
-            elif kind == raw.FPDF_SEGMENT_LINETO and before is not None:
-                yield before, here
+                first = point
+            elif kind == raw.FPDF_SEGMENT_LINETO and previous is not None:
+                yield previous, point
             if raw.FPDFPathSegment_GetClose(segment) and first is not None:
-                yield here, first
-            before = here
+                yield point, first
+            previous = point
 
 
 def _grids(across: Sequence[_Line], down: Sequence[_Line]) -> Iterator[tuple[list[_Line], list[_Line]]]:
-    """Group lines that touch each other."""
+    """Yield groups of lines that touch each other, found with a disjoint-set forest."""
     lines = [*across, *down]
     group = list(range(len(lines)))
 
@@ -109,8 +109,8 @@ def _grids(across: Sequence[_Line], down: Sequence[_Line]) -> Iterator[tuple[lis
 
     for i, horizontal in enumerate(across):
         for j, vertical in enumerate(down, len(across)):
-            touches_across = horizontal.start - _TOLERANCE <= vertical.at <= horizontal.end + _TOLERANCE
-            if touches_across and vertical.start - _TOLERANCE <= horizontal.at <= vertical.end + _TOLERANCE:
+            touches_across = horizontal.start - _TOLERANCE <= vertical.position <= horizontal.end + _TOLERANCE
+            if touches_across and vertical.start - _TOLERANCE <= horizontal.position <= vertical.end + _TOLERANCE:
                 group[root(i)] = root(j)
     grids: dict[int, tuple[list[_Line], list[_Line]]] = {}
     for index, line in enumerate(lines):
@@ -126,7 +126,7 @@ def _table(across: list[_Line], down: list[_Line], words: Any) -> PdfTable | Non
     rows = []
     for top, bottom in pairwise(ys):
         middle = (top + bottom) / 2
-        # A line that is missing between two fields makes them one cell.
+        # If there is no line between two fields, they are one cell.
         edges = [x for x in xs if x in (xs[0], xs[-1]) or _is_ruled(down, x, middle)]
         row = [""] * (len(xs) - 1)
         for left, right in pairwise(edges):
@@ -139,13 +139,13 @@ def _table(across: list[_Line], down: list[_Line], words: Any) -> PdfTable | Non
 
 
 def _distinct(lines: list[_Line]) -> list[float]:
-    """The positions of lines, one for those that are close together."""
+    """Return the positions of lines. Lines that are close together have one position."""
     found: list[float] = []
-    for at in sorted(line.at for line in lines):
-        if not found or at - found[-1] > _TOLERANCE:
-            found.append(at)
+    for position in sorted(line.position for line in lines):
+        if not found or position - found[-1] > _TOLERANCE:
+            found.append(position)
     return found
 
 
 def _is_ruled(down: list[_Line], x: float, y: float) -> bool:
-    return any(abs(line.at - x) <= _TOLERANCE and line.start <= y <= line.end for line in down)
+    return any(abs(line.position - x) <= _TOLERANCE and line.start <= y <= line.end for line in down)

@@ -17,7 +17,7 @@ _MAX_FIELD_CHARS = 1_000_000
 
 
 def read_html(data: bytes, order: ConversionOrder) -> PagedDocument:
-    """Read a page; its sections begin at headings."""
+    """Read an HTML page. Its sections begin at headings."""
     title, text = html_to_markdown(data)
     parts = PartCollector(order)
     for heading, section in split_sections(text):

@@ -1,4 +1,4 @@
-"""Reads page ranges such as ``3-7,9``, and writes them."""
+"""Parses and formats page ranges such as ``3-7,9``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["ranges_text", "selected_parts"]
 _RANGE = re.compile(r"(\d{1,6})?\s*([-–:])?\s*(\d{1,6})?", re.ASCII)
 _MAX_CHARS = 1000
 _MAX_RANGES = 50
-"""Ranges that are written; further ones are counted."""
+"""Maximum number of ranges in a text; further ones are only counted."""
 
 
 def selected_parts(document: PagedDocument, pages: str) -> list[int]:
     """Return the indexes of the parts that a selection names, in its order; all of them if it is empty.
 
     Raises:
-        ToolError: it is no selection, or names none of the parts.
+        ToolError: the text is not a valid selection, or a number is out of range.
     """
     count = len(document.parts)
     if not pages.strip():
@@ -29,11 +29,11 @@ def selected_parts(document: PagedDocument, pages: str) -> list[int]:
     titles = {part.title.casefold(): index for index, part in reversed(list(enumerate(document.parts))) if part.title}
     if (named := titles.get(pages.strip().casefold())) is not None:
         return [named]
-    chosen: dict[int, None] = {}
+    selected: dict[int, None] = {}
     for piece in pages[:_MAX_CHARS].split(","):
         text = piece.strip()
         if (named := titles.get(text.casefold())) is not None:
-            chosen[named] = None
+            selected[named] = None
             continue
         found = _RANGE.fullmatch(text)
         if len(pages) > _MAX_CHARS or found is None or not (found[1] or found[3]):
@@ -42,12 +42,12 @@ def selected_parts(document: PagedDocument, pages: str) -> list[int]:
         last = int(found[3] or count) if found[2] else first
         if not 1 <= first <= last or first > count:
             raise ToolError(f"expected {document.unit}s within 1-{count}, got {text[:100]!r}")
-        chosen.update(dict.fromkeys(range(first - 1, min(last, count))))
-    return list(chosen)
+        selected.update(dict.fromkeys(range(first - 1, min(last, count))))
+    return list(selected)
 
 
 def ranges_text(indexes: Iterable[int]) -> str:
-    """Write sorted indexes as ranges of numbers from 1, such as ``3-7, 9``."""
+    """Format sorted indexes as ranges of numbers from 1, such as ``3-7, 9``."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and index == ranges[-1][1] + 1:

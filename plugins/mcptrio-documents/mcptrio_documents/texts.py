@@ -1,50 +1,52 @@
-"""The answers of the tools: compact text, and a last line that says how to continue."""
+"""The answers of the tools: compact texts, with a last line on how to continue."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .document import PagedDocument
-from .searching import DocumentHits
+from .search import DocumentHits
 from .selection import ranges_text
 
 __all__ = ["description_text", "document_text", "hits_text", "omissions", "part_text"]
 
-_NEAT = 300
-"""Most characters that an answer is shorter, so that it ends with a line."""
+_MAX_SHORTENING = 300
+"""Maximum number of characters by which an answer is shortened so that it ends with a whole line."""
 
 
-def document_text(document: PagedDocument, chosen: Sequence[int] | None = None) -> str:
+def document_text(document: PagedDocument, selected: Sequence[int] | None = None) -> str:
     """Return a document as Markdown, with a line such as ``[page 3]`` before each part that has text.
 
     Args:
         chosen: the indexes of the parts; all if None.
     """
-    indexes = range(len(document.parts)) if chosen is None else chosen
+    indexes = range(len(document.parts)) if selected is None else selected
     parts = [(index, document.parts[index].text) for index in indexes]
     return "\n\n".join(f"{_heading(document, index)}\n{text}" for index, text in parts if text)
 
 
-def omissions(document: PagedDocument, chosen: Sequence[int] | None = None) -> list[str]:
-    """Return what the text of a document lacks, such as scanned pages and pages after the limit.
+def omissions(document: PagedDocument, selected: Sequence[int] | None = None) -> list[str]:
+    """Return notes on parts that the text omits, such as scanned pages and pages after the limit.
 
     Args:
         chosen: the indexes of the parts; all if None.
     """
-    return _empty(document, range(len(document.parts)) if chosen is None else chosen) + _left_out(document)
+    return _empty_part_notes(
+        document, range(len(document.parts)) if selected is None else selected
+    ) + _conversion_notes(document)
 
 
-def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, most: int) -> str:
-    """The text of parts, each after a line with its number.
+def part_text(document: PagedDocument, selected: Sequence[int], *, offset: int, max_chars: int) -> str:
+    """Return the text of parts, each after a line with its number.
 
     Args:
-        offset: the first character.
-        most: how many characters.
+        offset: the index of the first character.
+        max_chars: maximum number of characters.
     """
-    text = document_text(document, chosen)
-    piece = text[offset : offset + most]
-    neat = min(_NEAT, len(piece) // 2)
-    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", len(piece) - neat)) > 0:
+    text = document_text(document, selected)
+    piece = text[offset : offset + max_chars]
+    shortening = min(_MAX_SHORTENING, len(piece) // 2)
+    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", len(piece) - shortening)) > 0:
         piece = piece[: line_end + 1]
     end = offset + len(piece)
     notes = []
@@ -52,17 +54,17 @@ def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, mo
         notes.append(f"no more text, the selection has {len(text)} characters")
     elif offset or end < len(text):
         notes.append(f"characters {offset} to {end} of {len(text)}")
-    notes += omissions(document, chosen)
+    notes += omissions(document, selected)
     if end < len(text):
         notes.append(f"continue with offset={end}")
     return "\n".join([*filter(None, [piece.rstrip("\n")]), *([f"[{'; '.join(notes)}]"] if notes else [])])
 
 
-def description_text(document: PagedDocument, name: str, most: int) -> str:
-    """The kind, length and outline of a document.
+def description_text(document: PagedDocument, name: str, max_chars: int) -> str:
+    """Return the kind, length and outline of a document.
 
     Args:
-        most: how many characters.
+        max_chars: maximum number of characters.
     """
     chars = sum(len(part.text) for part in document.parts)
     lines = [f"{name}: {document.kind}, {_count(document)}, {chars} characters"]
@@ -77,48 +79,48 @@ def description_text(document: PagedDocument, name: str, most: int) -> str:
         if document.unit != "page" and entry.number:
             line += f" ({len(document.parts[entry.number - 1].text)} characters)"
         size += len(line) + 1
-        if size > most:
+        if size > max_chars:
             lines.append("[the outline was cut; search finds titles as well]")
             break
         lines.append(line)
     return "\n".join(lines)
 
 
-def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limit: int, most: int) -> str:
-    """One hit a line, after the number of its part.
+def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limit: int, max_chars: int) -> str:
+    """Return a line for each hit, with the number of its part.
 
     Args:
-        offset: the first hit.
-        limit: how many hits.
-        most: how many characters.
+        offset: the index of the first hit.
+        limit: maximum number of hits.
+        max_chars: maximum number of characters.
     """
     lines: list[str] = []
     size = 0
-    for index, around in found.items[offset : offset + limit]:
-        line = f"{document.unit} {index + 1}: {around}"
+    for index, excerpt in found.items[offset : offset + limit]:
+        line = f"{document.unit} {index + 1}: {excerpt}"
         size += len(line) + 1
-        if size > most and lines:
+        if size > max_chars and lines:
             break
         lines.append(line)
     end = offset + len(lines)
     notes = []
     if not found.items:
         notes.append(f"no hits in {_count(document)}; try fewer or other words")
-    elif found.are_words:
+    elif found.match_words_only:
         notes.append(f"no {document.unit} has this phrase; these have all its words")
     if end < len(found.items):
         notes.append(f"{len(lines)} of {len(found.items)} hits; continue with offset={end}")
     elif offset and not lines:
         notes.append(f"no more hits, there are {len(found.items)}")
     if not found.items:
-        notes += _empty(document, range(len(document.parts)))
-    notes += _left_out(document)
+        notes += _empty_part_notes(document, range(len(document.parts)))
+    notes += _conversion_notes(document)
     return "\n".join([*lines, *([f"[{'; '.join(notes)}]"] if notes else [])])
 
 
 def _heading(document: PagedDocument, index: int) -> str:
     title = document.parts[index].title
-    # Sections and chapters begin with their title.
+    # The texts of sections and chapters begin with their title.
     named = f": {title}" if title and document.unit == "sheet" else ""
     return f"[{document.unit} {index + 1}{named}]"
 
@@ -127,13 +129,13 @@ def _count(document: PagedDocument) -> str:
     return f"{document.total} {document.unit}{'' if document.total == 1 else 's'}"
 
 
-def _empty(document: PagedDocument, chosen: Sequence[int]) -> list[str]:
-    without = sorted(index for index in chosen if not document.parts[index].text)
+def _empty_part_notes(document: PagedDocument, selected: Sequence[int]) -> list[str]:
+    without = sorted(index for index in selected if not document.parts[index].text)
     why = ", perhaps scanned" if document.unit == "page" else ""
     return [f"without text{why}: {document.unit}s {ranges_text(without)}"] if without else []
 
 
-def _left_out(document: PagedDocument) -> list[str]:
+def _conversion_notes(document: PagedDocument) -> list[str]:
     notes = list(document.notes[:5])
     if document.total > len(document.parts):
         notes.append(f"{document.unit}s after {len(document.parts)} of {document.total} were not read")

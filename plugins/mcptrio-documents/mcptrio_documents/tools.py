@@ -13,7 +13,7 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, tool
 
 from .library import DocumentLibrary
-from .searching import find_phrase
+from .search import find_phrase
 from .selection import selected_parts
 from .texts import description_text, hits_text, part_text
 
@@ -41,8 +41,8 @@ class Documents:
         """Read a PDF, DOCX, PPTX, XLSX, ODT, EPUB, HTML or CSV file as Markdown, with tables. For one fact in a long
         document, use {tool:search_document} first."""
         document = await self.library.get(ctx, path)
-        chosen = selected_parts(document, pages)
-        return part_text(document, chosen, offset=offset, most=min(limit, self.library.config.max_chars))
+        selected = selected_parts(document, pages)
+        return part_text(document, selected, offset=offset, max_chars=min(limit, self.library.config.max_chars))
 
     @tool(title="Describe Document", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def describe_document(self, ctx: Context, path: _Path) -> str:
@@ -64,4 +64,4 @@ class Documents:
         document = await self.library.get(ctx, path)
         find = partial(find_phrase, document, query, check_cancelled)
         found = await trio.to_thread.run_sync(find)
-        return hits_text(document, found, offset=offset, limit=limit, most=self.library.config.max_chars)
+        return hits_text(document, found, offset=offset, limit=limit, max_chars=self.library.config.max_chars)

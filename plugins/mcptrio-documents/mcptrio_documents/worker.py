@@ -1,7 +1,7 @@
-"""The process that converts one document: limits itself, reads an order and a file, writes the result.
+"""The process that converts one document: it reads an order, limits itself, reads the file, and writes the result.
 
-DocumentConverter starts it. It runs libraries over files from strangers, so the system ends it when it takes too much
-memory or time, and it can neither write files nor see the server's environment.
+``DocumentConverter`` starts it. It runs libraries on files that may be malicious. The kernel ends the process if it
+takes too much memory or time, and it can neither write files nor read the server's environment.
 
 Source: setrlimit(2).
 """
@@ -17,14 +17,14 @@ import msgspec
 from .document import ConversionOrder, PagedDocument, UnreadableDocument
 from .kinds import kind_of
 
-# The module does not exist on Windows.
+# Windows does not have this module.
 if sys.platform != "win32":
     import resource
 
 __all__ = ["main"]
 
 _MIB = 1024 * 1024
-# Each library takes a tenth of a second to import or more, so only the one for the document is imported.
+# Importing a library takes a tenth of a second or more, so only the one for the document is imported.
 _READERS = {
     "pdf": ("pdf", "read_pdf"),
     "docx": ("office", "read_docx"),
@@ -40,7 +40,7 @@ _READERS = {
 def main() -> None:
     """Convert standard input, and write ``{"document": …}`` or ``{"error": …}`` to standard output."""
     output = sys.stdout.buffer
-    # Libraries may print; that must not become part of the result.
+    # Text that a library prints must not become part of the result.
     sys.stdout = sys.stderr
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ConversionOrder)
     _limit(order)
@@ -68,7 +68,7 @@ def _read(data: bytes, order: ConversionOrder) -> PagedDocument:
 
 
 def _limit(order: ConversionOrder) -> None:
-    """Limit this process; hard limits, so that nothing in it can raise them."""
+    """Limit this process, with hard limits that it cannot raise again."""
     if sys.platform == "win32":
         return
     size = order.process_memory_mb * _MIB
@@ -78,5 +78,5 @@ def _limit(order: ConversionOrder) -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ]
-    for kind, most in limits:
-        resource.setrlimit(kind, (most, most))
+    for kind, limit in limits:
+        resource.setrlimit(kind, (limit, limit))

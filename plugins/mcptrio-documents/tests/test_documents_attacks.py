@@ -134,7 +134,7 @@ async def test_truncated_file(documents: Path, name: str) -> None:
         (b"\x7fELF\0\0", "got binary data of another kind"),
         (archive({"a.txt": b"x"}), "got a ZIP archive without one of these inside"),
         (epub()[:-40], "damaged"),
-        (b"plain words", "the file is named .pdf but is none"),
+        (b"plain words", "the content is not that of a .pdf file"),
     ],
 )
 async def test_file_of_another_kind(data: bytes, why: str) -> None:

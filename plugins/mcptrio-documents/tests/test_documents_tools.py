@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mcptrio_documents.document import DocumentPart, OutlineEntry, PagedDocument
-from mcptrio_documents.searching import find_phrase
+from mcptrio_documents.search import find_phrase
 from mcptrio_documents.selection import ranges_text, selected_parts
 from mcptrio_documents.texts import description_text, hits_text, part_text
 
@@ -122,11 +122,11 @@ def test_phrase_is_found_over_lines_and_in_any_case() -> None:
     found = find_phrase(document, "quick brown fox", nothing)
     assert found.items == [(1, "a b quick Brown FOX jumps")]
     words = find_phrase(document, "fox quick and", nothing)
-    assert words.are_words
-    assert hits_text(document, words, offset=0, limit=5, most=999) == (
+    assert words.match_words_only
+    assert hits_text(document, words, offset=0, limit=5, max_chars=999) == (
         "page 3: brown and quick, a fox\n[no page has this phrase; these have all its words]"
     )
-    nowhere = hits_text(document, find_phrase(document, "badger", nothing), offset=0, limit=5, most=999)
+    nowhere = hits_text(document, find_phrase(document, "badger", nothing), offset=0, limit=5, max_chars=999)
     assert nowhere == "[no hits in 3 pages; try fewer or other words]"
     with pytest.raises(ToolError, match="a query of 1 to 500 characters"):
         find_phrase(document, " ", nothing)
@@ -135,11 +135,11 @@ def test_phrase_is_found_over_lines_and_in_any_case() -> None:
 def test_hits_are_paged() -> None:
     document = made(*(f"needle {n}" for n in range(50)))
     found = find_phrase(document, "needle", nothing)
-    first = hits_text(document, found, offset=0, limit=20, most=9999)
+    first = hits_text(document, found, offset=0, limit=20, max_chars=9999)
     assert first.endswith("page 20: needle 19\n[20 of 50 hits; continue with offset=20]")
-    assert hits_text(document, found, offset=40, limit=20, most=9999).startswith("page 41: needle 40\n")
-    assert hits_text(document, found, offset=50, limit=20, most=9999) == "[no more hits, there are 50]"
-    assert len(hits_text(document, found, offset=0, limit=50, most=300)) < 400
+    assert hits_text(document, found, offset=40, limit=20, max_chars=9999).startswith("page 41: needle 40\n")
+    assert hits_text(document, found, offset=50, limit=20, max_chars=9999) == "[no more hits, there are 50]"
+    assert len(hits_text(document, found, offset=0, limit=50, max_chars=300)) < 400
 
 
 def test_near_hits_are_one() -> None:
@@ -148,19 +148,21 @@ def test_near_hits_are_one() -> None:
 
 def test_what_was_not_read_is_named() -> None:
     document = made("one", "two", total=9)
-    assert part_text(document, [0, 1], offset=0, most=999) == (
+    assert part_text(document, [0, 1], offset=0, max_chars=999) == (
         "[page 1]\none\n\n[page 2]\ntwo\n[pages after 2 of 9 were not read]"
     )
     assert "9 pages, 6 characters\npages after 2 of 9 were not read" in description_text(document, "a.pdf", 999)
-    assert part_text(document, [0], offset=500, most=9).startswith("[no more text, the selection has 12 characters;")
+    assert part_text(document, [0], offset=500, max_chars=9).startswith(
+        "[no more text, the selection has 12 characters;"
+    )
 
 
 def test_short_piece_ends_with_a_line_only_if_half_of_it_is_left() -> None:
     document = made("one\n" + "word " * 50)
-    assert part_text(document, [0], offset=0, most=40) == (
+    assert part_text(document, [0], offset=0, max_chars=40) == (
         "[page 1]\none\nword word word word word wo\n[characters 0 to 40 of 263; continue with offset=40]"
     )
-    assert part_text(document, [0], offset=0, most=14).startswith("[page 1]\none\n[characters 0 to 13 of ")
+    assert part_text(document, [0], offset=0, max_chars=14).startswith("[page 1]\none\n[characters 0 to 13 of ")
 
 
 def test_large_outline_is_cut() -> None:

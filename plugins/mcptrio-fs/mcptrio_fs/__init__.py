@@ -1,22 +1,23 @@
 """The plugin ``fs`` of mcptrio: the files of allowed folders as MCP tools and resources.
 
-mcptrio loads it through the entry point ``fs``. This module contains only the hooks, which register the objects with
-the tools and resources, made with a ``Config``.
+mcptrio loads it through the entry point ``fs``. This module contains only the hook ``setup``, which registers the
+objects with the tools and resources.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from mcptrio import PluginSetup, hookimpl
 
-from .access import FileAccess
+from .access import FileAccess, missing_directories
 from .changes import FileChanges
 from .config import Config
 from .files import Files
 from .resources import FileResources
 
-__all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "setup"]
+__all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "doctor", "setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,3 +33,9 @@ def setup(server: PluginSetup, config: Config) -> None:
         server.add(FileChanges(access))
     server.add(FileResources(access))
     server.add_background(access.report_missing)
+
+
+@hookimpl
+def doctor(config: Config) -> Iterator[str]:
+    """Yield the configured folders that cannot be used."""
+    return missing_directories(config.folders, "fs")

@@ -1,16 +1,17 @@
 """Runs the work of a call in a thread, within the folders that it may use.
 
-The tools and resources call it. The event loop never touches the file system. Each folder has its own limiter, so a
-hanging thread delays only calls for the same folder. A call that is cancelled or too slow abandons its thread, which
-ends as soon as the operating system answers.
+The tools and resources call it, so that the event loop never accesses the file system. Each folder has its own limiter,
+so a hanging thread delays only calls for the same folder. A call that is cancelled or too slow abandons its thread,
+which ends as soon as the operating system answers.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -19,25 +20,25 @@ import trio
 from mcptrio import Context, ToolError
 
 from .config import Config
-from .errors import NotThere, printable
+from .errors import PathNotFound, printable
 from .sandbox import Folder, Sandbox
 from .suggestions import suggestion
 
-__all__ = ["SLICE", "FileAccess", "path_of", "uri_of"]
+__all__ = ["SLICE_SECONDS", "FileAccess", "missing_directories", "path_of", "uri_of"]
 
-SLICE = 0.03
-"""Seconds for which a long walk works before it returns to report progress."""
+SLICE_SECONDS = 0.03
+"""Seconds after which a long walk returns from its thread, so that the call can report progress."""
 
 logger = logging.getLogger(__name__)
 
-_ELSEWHERE = ""
+_SHARED_LIMITER_KEY = ""
 _MAX_LIMITERS = 256
-"""Folders with their own limiter; clients may name any number of roots, and further ones share one limiter."""
+"""Maximum number of folders with their own limiter. Clients may name any number of roots, so further ones share one."""
 
 _MAX_SESSIONS = 1000
-"""Sessions whose roots are remembered."""
+"""Maximum number of sessions whose roots are cached."""
 _ROOTS_CACHE_SECONDS = 30.0
-"""Seconds for which roots are remembered; the notification of a change may have reached another replica."""
+"""Seconds for which roots are cached. They expire, because another replica may receive the notification of a change."""
 
 _T = TypeVar("_T")
 
@@ -45,19 +46,32 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 """Characters of a path that RFC 3986 allows unencoded."""
 
 
+def missing_directory(path: str, plugin: str) -> str:
+    """Return the problem of a configured path that is no directory."""
+    return (
+        f"folders of [plugins.{plugin}]: expected a directory, got nothing or something else at {printable(path)}; "
+        "create it or correct the setting"
+    )
+
+
+def missing_directories(folders: Iterable[Path], plugin: str) -> Iterator[str]:
+    """Yield the problems of configured folders. Blocks."""
+    return (missing_directory(path, plugin) for path in map(str, folders) if not os.path.isdir(path))
+
+
 class FileAccess:
-    """The file system as the configuration and one client's roots leave it.
+    """Access to the folders that the configuration and a client's roots allow.
 
     Args:
-        plugin: the name of the plugin that uses it, for messages about its settings.
+        plugin: the plugin whose settings the messages name.
     """
 
     def __init__(self, config: Config, *, plugin: str = "fs") -> None:
         self.config = config
         self._plugin = plugin
         self._limiters: dict[str, trio.CapacityLimiter] = {}
-        self._known_roots: dict[str, tuple[float, tuple[str, ...]]] = {}
-        self._editing: dict[str, tuple[trio.Lock, int]] = {}
+        self._roots_cache: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._edit_locks: dict[str, tuple[trio.Lock, int]] = {}
 
     async def sandbox(self, ctx: Context) -> Sandbox:
         """The folders that this call may access.
@@ -67,8 +81,8 @@ class FileAccess:
         """
         config = self.config
         sandbox = config.sandbox()
-        asks = config.roots if config.roots is not None else bool(config.folders)
-        if asks and ctx.supports("roots"):
+        uses_roots = config.roots if config.roots is not None else bool(config.folders)
+        if uses_roots and ctx.supports("roots"):
             roots = await self._roots(ctx)
             if roots and config.folders:
                 narrowed = await self.run(sandbox, roots[0], lambda: sandbox.narrow(roots))
@@ -95,33 +109,33 @@ class FileAccess:
             for path in map(str, self.config.folders):
                 nursery.start_soon(self._report_missing, sandbox, path)
 
-    def forget_roots(self) -> None:
-        """Ask every client again: the roots of one have changed."""
-        self._known_roots.clear()
+    def clear_roots_cache(self) -> None:
+        """Request the roots again at the next call of each client."""
+        self._roots_cache.clear()
 
     async def run(self, sandbox: Sandbox, path: str, work: Callable[[], _T]) -> _T:
         """Run blocking work in a thread.
 
         Args:
-            path: the path as typed; the folder that it seems to be in determines the limiter.
+            path: the path as typed. Its folder, judged by the text alone, determines the limiter.
             work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
-            NotThere: something does not exist; the message suggests names that do.
+            PathNotFound: something does not exist; the message suggests names that do.
             ToolError: the file system did not answer in time, or too many calls wait for this folder.
         """
 
-        def advised() -> _T:
+        def work_with_suggestion() -> _T:
             try:
                 return work()
-            except NotThere as error:
-                advice = suggestion(sandbox, error.path, trio.from_thread.check_cancelled)
-                raise NotThere(error.path, advice) from error
+            except PathNotFound as error:
+                hint = suggestion(sandbox, error.path, trio.from_thread.check_cancelled)
+                raise PathNotFound(error.path, hint) from error
 
         try:
             with trio.fail_after(self.config.step_timeout):
                 return await trio.to_thread.run_sync(
-                    advised, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
+                    work_with_suggestion, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
                 )
         except trio.TooSlowError as error:
             raise ToolError(
@@ -129,17 +143,17 @@ class FileAccess:
             ) from error
 
     @asynccontextmanager
-    async def one_at_a_time(self, path: str) -> AsyncIterator[None]:
-        """Keep two edits of one file apart, so that the second sees what the first did."""
-        lock, waiting = self._editing.get(path, (trio.Lock(), 0))
-        self._editing[path] = lock, waiting + 1
+    async def edit_lock(self, path: str) -> AsyncIterator[None]:
+        """Hold the lock for edits of one file, so that each edit sees the result of the previous one."""
+        lock, waiting = self._edit_locks.get(path, (trio.Lock(), 0))
+        self._edit_locks[path] = lock, waiting + 1
         try:
             async with lock:
                 yield
         finally:
-            lock, waiting = self._editing.pop(path)
+            lock, waiting = self._edit_locks.pop(path)
             if waiting > 1:
-                self._editing[path] = lock, waiting - 1
+                self._edit_locks[path] = lock, waiting - 1
 
     async def _report_missing(self, sandbox: Sandbox, path: str) -> None:
         try:
@@ -148,30 +162,25 @@ class FileAccess:
         except ToolError as error:
             logger.warning("folders of [plugins.%s]: %s", self._plugin, error)
         else:
-            logger.warning(
-                "folders of [plugins.%s]: expected a directory, got nothing or something else at %s; "
-                "create it or correct the setting",
-                self._plugin,
-                printable(path),
-            )
+            logger.warning("%s", missing_directory(path, self._plugin))
 
     async def _roots(self, ctx: Context) -> tuple[str, ...]:
         """Return the client's roots as paths; cached for a while if there is a session."""
         session, now = ctx.session_id, trio.current_time()
-        if session is not None and session in self._known_roots:
-            until, roots = self._known_roots[session]
+        if session is not None and session in self._roots_cache:
+            until, roots = self._roots_cache[session]
             if now < until:
                 return roots
         roots = tuple(path for path in (path_of(root.uri) for root in await ctx.list_roots()) if path)
         if session is not None:
-            self._known_roots.pop(session, None)
-            while len(self._known_roots) >= _MAX_SESSIONS:
-                del self._known_roots[next(iter(self._known_roots))]  # the oldest; it will be asked again
-            self._known_roots[session] = now + _ROOTS_CACHE_SECONDS, roots
+            self._roots_cache.pop(session, None)
+            while len(self._roots_cache) >= _MAX_SESSIONS:
+                del self._roots_cache[next(iter(self._roots_cache))]  # the oldest entry
+            self._roots_cache[session] = now + _ROOTS_CACHE_SECONDS, roots
         return roots
 
     def _limiter(self, folder: str) -> trio.CapacityLimiter:
-        key = folder if folder in self._limiters or len(self._limiters) < _MAX_LIMITERS else _ELSEWHERE
+        key = folder if folder in self._limiters or len(self._limiters) < _MAX_LIMITERS else _SHARED_LIMITER_KEY
         return self._limiters.setdefault(key, trio.CapacityLimiter(self.config.max_threads))
 
 

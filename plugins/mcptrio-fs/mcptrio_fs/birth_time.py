@@ -1,6 +1,6 @@
-"""Reads the time at which a file was created, on Linux, where ``os.stat`` does not give it.
+"""Reads the time at which a file was created on Linux, where ``os.stat`` does not return it.
 
-The tool ``get_file_info`` uses it through the sandbox. Python 3.15 has ``os.statx``.
+The tool ``get_file_info`` calls it through the sandbox. Python 3.15 has ``os.statx``.
 
 Source: statx(2), ``struct statx`` and ``stx_btime``.
 """
@@ -15,29 +15,30 @@ import sys
 __all__ = ["birth_time"]
 
 _NO_FOLLOW = 0x100
-_WANTED = 0x800
+"""AT_SYMLINK_NOFOLLOW"""
+_BIRTH_TIME = 0x800
 """STATX_BTIME"""
 _SIZE = 256
 _MASK = struct.Struct("=I")
 _TIME = struct.Struct("=qI")
 _TIME_AT = 80
 
-# glibc has it since 2.28, musl since 1.2.3.
+# glibc has statx since 2.28, musl since 1.2.3.
 _statx = getattr(ctypes.CDLL(None), "statx", None) if sys.platform == "linux" else None
 if _statx is not None:
     _statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
 
 
 def birth_time(directory: int, name: str) -> float | None:
-    """Return when an entry of an opened directory was created, or None if the file system does not say.
+    """Return when an entry of an opened directory was created, or None if the file system does not record it.
 
     A symbolic link is not followed.
     """
     if _statx is None:
         return None
     found = ctypes.create_string_buffer(_SIZE)
-    if _statx(directory, os.fsencode(name), _NO_FOLLOW, _WANTED, found) != 0:
+    if _statx(directory, os.fsencode(name), _NO_FOLLOW, _BIRTH_TIME, found) != 0:
         return None
     (mask,) = _MASK.unpack_from(found)
     seconds, nanoseconds = _TIME.unpack_from(found, _TIME_AT)
-    return seconds + nanoseconds / 1e9 if mask & _WANTED else None
+    return seconds + nanoseconds / 1e9 if mask & _BIRTH_TIME else None

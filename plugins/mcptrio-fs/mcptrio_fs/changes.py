@@ -1,6 +1,6 @@
 """The tools that change files, which the plugin registers unless it is configured read-only.
 
-A call that fails or is cancelled before its last step has changed nothing.
+A call that fails or is cancelled before its last step changes nothing.
 
 Source: names, annotations and titles of the reference filesystem server (2026.8.31).
 """
@@ -20,7 +20,7 @@ from .access import FileAccess
 from .editing import MAX_EDITS, Edit, Edited, apply_edits, shown
 from .errors import printable
 from .reading import read_bytes
-from .results import noted
+from .results import with_notes
 from .sandbox import Sandbox
 from .writing import append, move, replace, write
 
@@ -38,7 +38,7 @@ class EditOperation(TypedDict):
 
 
 class FileChanges:
-    """The changing tools over one file system."""
+    """The tools that change files."""
 
     def __init__(self, access: FileAccess) -> None:
         self.access = access
@@ -58,7 +58,7 @@ class FileChanges:
         data = self._encode(content)
         if mode == "append":
             add = partial(append, sandbox, path, data, limit=config.max_write_bytes, durable=config.durable)
-            async with self.access.one_at_a_time(path):
+            async with self.access.edit_lock(path):
                 await self.access.run(sandbox, path, lambda: add(checkpoint=check_cancelled))
             return f"appended {len(data)} bytes to {printable(path)}"
         put = partial(write, sandbox, path, data, create_only=mode == "create", durable=config.durable)
@@ -77,11 +77,11 @@ class FileChanges:
         ignored if nothing else matches. Only its first match is replaced. All edits apply, in their order, or none."""
         sandbox = await self.access.sandbox(ctx)
         changes = [Edit(edit["old_text"], edit["new_text"], edit.get("expected_replacements")) for edit in edits]
-        async with self.access.one_at_a_time(path):
+        async with self.access.edit_lock(path):
             edited = await self.access.run(sandbox, path, lambda: self._edit(sandbox, path, changes, dry_run))
-        # Bytes that are no text are kept in the file, but cannot be shown.
+        # The file keeps bytes that are not UTF-8, but JSON cannot contain them.
         diff = edited.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        return noted(shown(diff), edited.notes)
+        return with_notes(shown(diff), edited.notes)
 
     @tool(
         title="Create Directory",
@@ -106,7 +106,7 @@ class FileChanges:
     def _edit(self, sandbox: Sandbox, path: str, edits: Sequence[Edit], dry_run: bool) -> Edited:
         file = read_bytes(sandbox, path, limit=self.access.config.max_read_bytes, checkpoint=check_cancelled)
         text = file.data.decode("utf-8", "surrogateescape")
-        edited = apply_edits(text, edits, path=file.place.typed, checkpoint=check_cancelled)
+        edited = apply_edits(text, edits, path=file.location.typed, checkpoint=check_cancelled)
         if not dry_run:
             data = self._encode(edited.text)
             replace(sandbox, path, data, file.status, durable=self.access.config.durable, checkpoint=check_cancelled)

@@ -1,8 +1,8 @@
 """Edits a text, and makes the diff, without touching a file.
 
 The edit tool calls it in a worker thread. A line without an edit keeps its bytes and its line end; new lines get the
-most frequent line end. The text is a list of lines that remember their origin. That gives the diff without comparing
-the two texts, so the cost grows with the edits and not with the square of the file.
+most frequent line end. The text is a list of lines that store their origin. The diff follows from the origins without
+a comparison of the two texts, whose time could grow with the square of their length.
 
 Source: the order of attempts (exact, then line by line without surrounding white space) is that of the reference
 filesystem server.
@@ -25,14 +25,14 @@ from .reading import Checkpoint
 __all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "shown"]
 
 MAX_EDITS = 1000
-"""Edits in one call; each looks at the whole file."""
+"""Maximum number of edits in one call; each one searches the whole file."""
 
 MAX_DIFF = 34_000
-"""Characters of a diff that are shown."""
+"""Maximum number of characters of a diff that are shown."""
 
 _CONTEXT = 3
 _COMPARED = 400
-"""Lines in one changed block up to which the block itself is compared, to show only what differs in it."""
+"""Maximum number of lines in a changed block whose lines are compared; a larger block is shown whole."""
 
 _SEPARATOR = re.compile(r"\r\n|\n")
 
@@ -43,7 +43,7 @@ class Edit(Struct, frozen=True):
     old: str
     new: str
     expected: int | None = None
-    """Replace all occurrences, which must be as many; None replaces the first one."""
+    """The required number of occurrences, which are all replaced; None replaces only the first one."""
 
 
 class Edited(Struct, kw_only=True, frozen=True):
@@ -60,10 +60,10 @@ class Edited(Struct, kw_only=True, frozen=True):
 class _Line(Struct):
     text: str
     separator: str
-    """The line end; empty for what follows the last one."""
+    """The line end; empty for the text after the last line end."""
 
     origin: int | None
-    """The number of the line in the text before, from 0; None for a line that an edit made."""
+    """Index of the line in the original text; None for a line that an edit made."""
 
 
 def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Checkpoint) -> Edited:
@@ -73,7 +73,8 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
         path: the name of the file in the diff.
 
     Raises:
-        ToolError: there are too many edits, or the old text of one is empty or not found; it says which.
+        ToolError: there are too many edits, or the old text of an edit is empty or not found; the message names the
+            edit.
     """
     if len(edits) > MAX_EDITS:
         raise ToolError(f"expected at most {MAX_EDITS} edits, got {len(edits)}")
@@ -105,7 +106,7 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
 
 
 def shown(diff: str) -> str:
-    """Return as much of a diff as an answer has room for, in whole lines."""
+    """Return a diff, cut to ``MAX_DIFF`` characters after a whole line."""
     if len(diff) <= MAX_DIFF:
         return diff
     kept = diff[: diff.rfind("\n", 0, MAX_DIFF) + 1 or MAX_DIFF]
@@ -123,7 +124,7 @@ def _split(text: str) -> list[_Line]:
 
 
 def _replace_exactly(lines: list[_Line], edit: Edit, number: int, separator: str, *, is_empty: bool) -> int:
-    """Replace the expected occurrences of the old text, or the first; returns the number of all."""
+    """Replace the expected occurrences of the old text, or the first one. Return the number of all occurrences."""
     old, new = edit.old, edit.new
     if not old:
         if not is_empty:
@@ -144,7 +145,7 @@ def _replace_exactly(lines: list[_Line], edit: Edit, number: int, separator: str
         first += old.count("\n")
         at = begin + len(old)
     count = old.count("\n") + 1
-    # The last one first, so that the line numbers of the others stay right.
+    # From the last to the first, so that the line numbers of the earlier ones stay valid.
     for first, begins in reversed(found):
         after = lines[first + count - 1].text[len(old) - (old.rfind("\n") + 1) + (begins if count == 1 else 0) :]
         replaced = (lines[first].text[:begins] + new + after).split("\n")
@@ -160,7 +161,7 @@ def _replace_loosely(lines: list[_Line], edit: Edit, number: int, separator: str
         wanted = old_text.split("\n")
         needle = "\n" + "\n".join(line.strip() for line in wanted) + "\n"
         if not needle.strip():
-            return 0  # blank lines are everywhere
+            return 0  # blank lines match almost anywhere
         at = stripped.find(needle)
         if at >= 0:
             places = 1 + stripped.count(needle, at + len(needle) - 1)
@@ -202,7 +203,7 @@ def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) ->
         known = max((key for key in real if indent.startswith(key)), key=len, default=None)
         if known is not None:
             result.append(real[known] + indent[len(known) :] + line.lstrip())
-        else:  # further out than anything that was asked for
+        else:  # less indented than any line of the old text
             shift = len(first) - len(_indent(wanted[0]))
             result.append((first[:shift] + indent if shift >= 0 else indent[-shift:]) + line.lstrip())
     return result
@@ -236,7 +237,7 @@ def _diff(before: list[_Line], after: list[_Line], path: str, checkpoint: Checkp
 
 
 def _lines(lines: list[_Line]) -> list[str]:
-    """The lines as a diff has them: what follows the last line end is a line only if there is something."""
+    """Return the lines for a diff. The text after the last line end counts as a line only if it is not empty."""
     texts = [line.text + "\n" for line in lines[:-1]]
     if lines[-1].text:
         texts.append(lines[-1].text)
@@ -246,7 +247,7 @@ def _lines(lines: list[_Line]) -> list[str]:
 def _changes(
     before: list[_Line], after: list[_Line], old: list[str], new: list[str]
 ) -> Iterator[tuple[int, int, int, int]]:
-    """The differing ranges, as (from, to) before and (from, to) after; lines that kept their origin hold them apart."""
+    """Yield the ranges that differ, as (from, to) before and (from, to) after. Unchanged lines separate them."""
     at_old = at_new = 0
     kept = [(line.origin, index) for index, line in enumerate(after) if line.origin is not None]
     for origin, index in [*kept, (len(before), len(after))]:

@@ -1,7 +1,7 @@
 """The errors for paths, with texts for a model.
 
-Used after each failed file system call. A message is one line with the given path; a name from the disk cannot begin a
-new line in it.
+The plugin converts each OSError of the file system with :func:`explain`. A message is one line, and a name from the
+disk cannot begin a new line in it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from mcptrio.errors import ToolError
 
-__all__ = ["AccessDenied", "NotThere", "explain", "printable"]
+__all__ = ["AccessDenied", "PathNotFound", "explain", "printable"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -20,7 +20,7 @@ class AccessDenied(ToolError):
     """The path is outside the allowed folders, or denied inside them."""
 
 
-class NotThere(ToolError):
+class PathNotFound(ToolError):
     """No file or directory exists at this path."""
 
     def __init__(self, path: str, advice: str = "") -> None:
@@ -33,7 +33,7 @@ def explain(error: OSError, path: str) -> ToolError:
     shown = printable(path)
     match error.errno:
         case errno.ENOENT:
-            return NotThere(path)
+            return PathNotFound(path)
         case errno.ENOTDIR:
             return ToolError(f"expected a directory, got something else on the way to {shown}")
         case errno.EISDIR:
@@ -51,7 +51,7 @@ def explain(error: OSError, path: str) -> ToolError:
 
 
 def printable(text: str, limit: int = 1000) -> str:
-    """A path or name on one line: control characters and bytes that are no Unicode are written as escapes."""
+    """Return a path or name on one line, with escapes for control characters and for bytes that are not UTF-8."""
     if len(text) > limit:
         text = text[:limit] + "…"
     return _UNPRINTABLE.sub(_escape, text) if _UNPRINTABLE.search(text) else text
@@ -59,6 +59,6 @@ def printable(text: str, limit: int = 1000) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8, as os.fsdecode keeps it
+    if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode represents a byte that is not UTF-8 like this
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,6 +1,6 @@
 """The tools that read, which the plugin registers.
 
-A tool determines the folders that it may use, then works in threads. It keeps nothing between calls.
+A tool determines the allowed folders of the call, and then accesses them in threads. Tools keep no state between calls.
 
 Source: names, annotations and titles of the reference filesystem server (2026.8.31).
 """
@@ -21,12 +21,12 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, ToolError, notification, tool
 from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent
 
-from .access import SLICE, FileAccess, uri_of
-from .contents import ContentSearch
+from .access import SLICE_SECONDS, FileAccess, uri_of
+from .content_search import ContentSearch
 from .errors import printable
 from .examples import in_first_folder
+from .line_pattern import LinePattern
 from .listing import DirectoryPage, list_entries
-from .matching import LinePattern
 from .patterns import GlobPattern
 from .reading import Text, read_bytes, read_lines, read_tail, read_text
 from .results import (
@@ -38,28 +38,28 @@ from .results import (
     details_text,
     found_text,
     listing_text,
-    noted,
     part_text,
     sizes_text,
+    with_notes,
 )
 from .sandbox import Sandbox
 from .search import Search
-from .sizes import MAX_TEXT, fitting, how_many_fit, most_bytes_of_media, wire_size
+from .sizes import MAX_TEXT_BYTES, how_many_fit, max_media_bytes, read_fitting, wire_size
 from .tree import Tree
 
 __all__ = ["MAX_PATHS", "Files"]
 
 MAX_PATHS = 100
-"""Files in one ``read_multiple_files``."""
+"""Maximum number of files in one ``read_multiple_files``."""
 
 _MAX_ERROR_CHARS = 300
 _MAX_LINE_CHARS = 40
-"""Characters of the line about a file for which there is no room, in addition to its path."""
+"""Maximum length of the line for a file that does not fit, without its path."""
 _MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps, and less than an offset of a file may have."""
+"""The largest integer that every JSON reader preserves. It is a valid file offset."""
 _MAX_GLOBS = 100
 _MAX_CONTEXT = 50
-"""Lines before and after a match; read_text_file shows more."""
+"""Maximum number of lines before and after a match; read_text_file shows more."""
 
 _Path = Annotated[str, "Absolute, or relative to the first allowed directory."]
 _ByteOffset = Annotated[int, Meta(ge=0, description="Start at this byte, as a cut answer says.")]
@@ -71,7 +71,7 @@ _Exclude = Annotated[list[str], "Globs of paths to leave out."]
 
 
 class Files:
-    """The reading tools over one file system."""
+    """The tools that read files and directories."""
 
     def __init__(self, access: FileAccess) -> None:
         self.access = access
@@ -84,7 +84,7 @@ class Files:
         start_line: Annotated[int, "First line, from 1; -20 reads the last 20 lines."] = 1,
         end_line: Annotated[int, Meta(ge=0, description="Last line; 0 is the end of the file.")] = 0,
         offset: _ByteOffset = 0,
-        limit: _ByteLimit = MAX_TEXT,
+        limit: _ByteLimit = MAX_TEXT_BYTES,
     ) -> str:
         """Read a text file, or some of its lines. A long file is cut after about 36,000 bytes, and the last line says
         how to continue."""
@@ -96,9 +96,9 @@ class Files:
         if 0 < end_line < first:
             raise ToolError(f"expected an end_line of at least start_line, got {end_line} and {first}")
         sandbox = await self.access.sandbox(ctx)
-        bound = min(limit, MAX_TEXT, self.access.config.max_read_bytes)
+        bound = min(limit, MAX_TEXT_BYTES, self.access.config.max_read_bytes)
         if start_line >= 0 and first == 1 and not end_line:
-            return part_text(await self._piece(sandbox, path, offset=offset, limit=bound, most=MAX_TEXT))
+            return part_text(await self._piece(sandbox, path, offset=offset, limit=bound, max_bytes=MAX_TEXT_BYTES))
 
         async def read(bound: int) -> Text:
             if start_line < 0:
@@ -111,14 +111,14 @@ class Files:
             )
             return await self.access.run(sandbox, path, lines)
 
-        return part_text(await fitting(read, bound, MAX_TEXT), from_end=start_line < 0)
+        return part_text(await read_fitting(read, bound, MAX_TEXT_BYTES), from_end=start_line < 0)
 
     @tool(title="Read Media File", read_only=True, open_world=False)
     async def read_media_file(self, ctx: Context, path: _Path) -> CallToolResult:
         """Read an image, audio or other binary file as base64 with its media type."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
-        limit = min(config.max_read_bytes, most_bytes_of_media(config.max_answer_bytes))
+        limit = min(config.max_read_bytes, max_media_bytes(config.max_answer_bytes))
         file = await self.access.run(
             sandbox, path, lambda: read_bytes(sandbox, path, limit=limit, checkpoint=check_cancelled)
         )
@@ -127,7 +127,7 @@ class Files:
         if kind in ("image", "audio"):
             block = (ImageContent if kind == "image" else AudioContent)(data=data, mime_type=file.mime_type)
             return CallToolResult(content=(block,))
-        contents = BlobResourceContents(uri=uri_of(file.place.typed), mime_type=file.mime_type, blob=data)
+        contents = BlobResourceContents(uri=uri_of(file.location.typed), mime_type=file.mime_type, blob=data)
         return CallToolResult(content=(EmbeddedResource(resource=contents),))
 
     @tool(title="Read Multiple Files", read_only=True, open_world=False)
@@ -137,16 +137,20 @@ class Files:
         """Read several small text files, each after a line with its path. They share the size of one answer; a file
         that cannot be read does not affect the others."""
         sandbox = await self.access.sandbox(ctx)
-        # There is room for a line about each, also where the files fill the rest.
-        room = MAX_TEXT - sum(wire_size(printable(path)) + _MAX_LINE_CHARS for path in paths)
+        # Reserve a line for each file, even if the first files fill the rest of the answer.
+        room = MAX_TEXT_BYTES - sum(wire_size(printable(path)) + _MAX_LINE_CHARS for path in paths)
         left = self.access.config.max_read_bytes
         parts: list[str] = []
         cut: list[str] = []
         for number, path in enumerate(paths, 1):
             name = printable(path)
             try:
-                # One after the other: the room for a file depends on the files before it.
-                text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 3 else None
+                # One after the other, because the room for a file depends on the size of those before it.
+                text = (
+                    await self._piece(sandbox, path, offset=0, limit=left, max_bytes=room)
+                    if left and room > 3
+                    else None
+                )
             except ToolError as error:
                 parts.append(f"==> {name}\nerror: {str(error)[: min(max(room, 0), _MAX_ERROR_CHARS)]}")
                 room -= len(parts[-1])
@@ -159,7 +163,7 @@ class Files:
             await ctx.report_progress(number, total=len(paths))
         reader = ctx.tool_name("read_text_file")
         notes = [f"files cut: {len(cut)}, the first is {cut[0]}; {reader} reads them"] if cut else []
-        return noted("\n".join(parts), notes)
+        return with_notes("\n".join(parts), notes)
 
     @tool(title="List Directory", read_only=True, examples=in_first_folder(), open_world=False, text=listing_text)
     async def list_directory(
@@ -168,7 +172,7 @@ class Files:
         """List a directory by name; directories end with a slash."""
         page = await self._page(await self.access.sandbox(ctx), path, offset, limit)
         names = [printable(f"{entry.name}/" if entry.is_directory else entry.name) for entry in page.entries]
-        names = names[: how_many_fit(names, MAX_TEXT)]
+        names = names[: how_many_fit(names, MAX_TEXT_BYTES)]
         end = offset + len(names)
         following = end if end < page.total else UNSET
         return DirectoryListing(entries=names, offset=offset, total=page.total, next_offset=following)
@@ -188,7 +192,7 @@ class Files:
         sandbox = await self.access.sandbox(ctx)
         page = await self._page(sandbox, path, offset, limit, sizes=True, largest_first=sort_by == "size")
         entries = [ListedEntry.of(entry) for entry in page.entries]
-        entries = entries[: how_many_fit([entry.line for entry in entries], MAX_TEXT)]
+        entries = entries[: how_many_fit([entry.line for entry in entries], MAX_TEXT_BYTES)]
         end = offset + len(entries)
         following = end if end < page.total else UNSET
         return SizedListing(entries=entries, offset=offset, total=page.total, bytes=page.size, next_offset=following)
@@ -219,18 +223,20 @@ class Files:
                 max_depth=max_depth,
                 max_visited=config.max_visited,
             )
-            while await self.access.run(sandbox, path, partial(tree.advance, SLICE, check_cancelled)):
+            while await self.access.run(sandbox, path, partial(tree.advance, SLICE_SECONDS, check_cancelled)):
                 await ctx.report_progress(visited + tree.visited, message=f"{tree.visited} entries looked at")
             shown = tree.text()
             size = wire_size(shown)
-            if size <= MAX_TEXT or tree.count <= 1:
+            if size <= MAX_TEXT_BYTES or tree.count <= 1:
                 break
-            # A cut tree would be no tree, so build it again for a smaller size.
+            # The text of a tree cannot be cut, so build a smaller tree.
             visited += tree.visited
-            bound = max(1, tree.count * MAX_TEXT // size * 9 // 10)
-        if not tree.cut:
+            bound = max(1, tree.count * MAX_TEXT_BYTES // size * 9 // 10)
+        if not tree.unfinished:
             return shown or "empty"
-        return noted(shown, [f"directories not expanded: {tree.cut}; ask for one of them, or exclude others"])
+        return with_notes(
+            shown, [f"directories not expanded: {tree.unfinished}; ask for one of them, or exclude others"]
+        )
 
     @tool(
         title="Search Files",
@@ -258,15 +264,15 @@ class Files:
             excluded=_patterns(exclude),
             limit=min(limit, config.max_entries),
             max_visited=config.max_visited,
-            max_bytes=MAX_TEXT,
+            max_bytes=MAX_TEXT_BYTES,
             after=tuple(os.fsdecode(unquote_to_bytes(cursor)).split("/")) if cursor else (),
         )
-        while await self.access.run(sandbox, path, partial(search.advance, SLICE, check_cancelled)):
+        while await self.access.run(sandbox, path, partial(search.advance, SLICE_SECONDS, check_cancelled)):
             await ctx.report_progress(
                 search.visited, message=f"{search.visited} entries looked at, {len(search.found)} found"
             )
         notes = []
-        next_cursor = UNSET if search.cut is None else quote(os.fsencode(search.cut))
+        next_cursor = UNSET if search.resume_after is None else quote(os.fsencode(search.resume_after))
         if next_cursor is not UNSET:
             notes.append(f"{search.visited} entries looked at; continue with cursor={next_cursor}")
         elif not search.found and not cursor:
@@ -308,14 +314,14 @@ class Files:
             limit=min(limit, config.max_entries),
             max_visited=config.max_visited,
             max_file_bytes=config.max_read_bytes,
-            max_bytes=MAX_TEXT,
+            max_bytes=MAX_TEXT_BYTES,
             cursor=cursor,
         )
-        while await self.access.run(sandbox, path, partial(search.advance, SLICE, check_cancelled)):
+        while await self.access.run(sandbox, path, partial(search.advance, SLICE_SECONDS, check_cancelled)):
             await ctx.report_progress(
                 search.searched, message=f"{search.searched} files searched, {search.found} lines found"
             )
-        return noted("\n".join(search.lines), search.notes)
+        return with_notes("\n".join(search.lines), search.notes)
 
     @tool(title="Get File Info", read_only=True, examples=in_first_folder(), open_world=False, text=details_text)
     async def get_file_info(self, ctx: Context, path: _Path) -> Details:
@@ -350,24 +356,24 @@ class Files:
             try:
                 real = await self.access.run(sandbox, folder.path, folder.real)
             except ToolError:
-                continue  # it hangs; its name is known anyway
+                continue  # the folder does not answer, so only its configured path is listed
             if real != folder.path:
                 lines.append(printable(real))
         return "\n".join(dict.fromkeys(lines))
 
     @notification("notifications/roots/list_changed")
     async def roots_changed(self) -> None:
-        """Request the roots again at the next call. The notification does not name the client, so all are dropped."""
-        self.access.forget_roots()
+        """Drop all cached roots, because the notification does not name the client."""
+        self.access.clear_roots_cache()
 
-    async def _piece(self, sandbox: Sandbox, path: str, *, offset: int, limit: int, most: int) -> Text:
+    async def _piece(self, sandbox: Sandbox, path: str, *, offset: int, limit: int, max_bytes: int) -> Text:
         offset = min(offset, _MAX_SAFE_INTEGER)
 
         async def read(bound: int) -> Text:
             piece = partial(read_text, sandbox, path, offset=offset, limit=bound, checkpoint=check_cancelled)
             return await self.access.run(sandbox, path, piece)
 
-        return await fitting(read, limit, most)
+        return await read_fitting(read, limit, max_bytes)
 
     async def _page(
         self, sandbox: Sandbox, path: str, offset: int, limit: int, *, sizes: bool = False, largest_first: bool = False
@@ -382,7 +388,7 @@ def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]
     """Compile globs.
 
     Args:
-        any_depth: one without a slash means the name at any depth, as for ripgrep.
+        any_depth: a glob without a slash matches the name at any depth, as in ripgrep.
     """
     if len(texts) > _MAX_GLOBS:
         raise ToolError(f"expected at most {_MAX_GLOBS} globs, got {len(texts)}")
@@ -390,7 +396,7 @@ def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]
 
 
 def _as_typed(found: str, start: str, path: str) -> str:
-    """A found path as an argument of the next call: below a relative directory it stays relative."""
+    """Return a found path as an argument for the next call. Below a relative directory it is relative."""
     return printable(os.path.normpath(os.path.join(path, os.path.relpath(found, start))))
 
 

@@ -1,7 +1,7 @@
 """Lists a directory in order of name.
 
-The listing tools call it, and walks for every directory, in a worker thread. A symbolic link is only an entry; its
-target is never read.
+The listing tools call it in a worker thread, and searches and trees call it for each directory. A symbolic link is only
+an entry; its target is never read.
 
 Source: the form of the output is that of the reference filesystem server.
 """
@@ -17,7 +17,7 @@ from msgspec import Struct
 from mcptrio.errors import ToolError
 
 from .errors import explain, printable
-from .opening import open_listing
+from .no_follow import open_listing
 from .reading import Checkpoint
 from .sandbox import Sandbox
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MAX_DIRECTORY_ENTRIES = 500_000
-"""Entries of one directory that are held in memory, about 100 bytes each; a larger one is refused."""
+"""Maximum number of entries in a directory. They are held in memory, about 100 bytes each; more are refused."""
 
 ENTRIES_PER_CHECK = 256
 """Entries between two checks for a cancellation."""
@@ -56,7 +56,7 @@ class DirectoryPage(Struct, kw_only=True, frozen=True):
     entries: tuple[DirectoryEntry, ...]
     total: int
     size: int
-    """Bytes of all files in the directory, not only of the page; 0 unless sizes were requested."""
+    """Bytes of all files in the directory, including those on other pages; 0 unless sizes were requested."""
 
 
 def list_entries(
@@ -69,10 +69,10 @@ def list_entries(
     largest_first: bool,
     checkpoint: Checkpoint,
 ) -> DirectoryPage:
-    """A page of the entries of a directory, in order of name, or of size with the largest first.
+    """Return a page of the entries of a directory, in order of name, or of size with the largest first.
 
     Raises:
-        ToolError: there is no directory, or it holds more than ``MAX_DIRECTORY_ENTRIES`` entries.
+        ToolError: the directory does not exist, or it has more than ``MAX_DIRECTORY_ENTRIES`` entries.
     """
     entries, _ = scan_start(sandbox, path, sizes=sizes, checkpoint=checkpoint)
     if largest_first:
@@ -82,7 +82,7 @@ def list_entries(
 
 
 def format_size(size: int) -> str:
-    """A size for people: ``512 B``, ``1.50 KB``, to the base of 1024."""
+    """Return a size for people, in units of 1024: ``512 B``, ``1.50 KB``."""
     if size < 1024:
         return f"{max(size, 0)} B"
     power = min((size.bit_length() - 1) // 10, 4)
@@ -92,14 +92,14 @@ def format_size(size: int) -> str:
 def scan_start(
     sandbox: Sandbox, path: str, *, sizes: bool = False, checkpoint: Checkpoint
 ) -> tuple[list[DirectoryEntry], str]:
-    """The entries of a directory that is given by a path, and its resolved path.
+    """Return the entries of the directory at which a walk starts, and its resolved path.
 
     Raises:
         ToolError: as ``list_entries``.
     """
-    with sandbox.open_directory(path) as (descriptor, place):
+    with sandbox.open_directory(path) as (descriptor, location):
         try:
-            return scan(descriptor, sandbox, sizes, path, checkpoint), place.real
+            return scan(descriptor, sandbox, sizes, path, checkpoint), location.real
         except OSError as error:
             raise explain(error, path) from error
 
@@ -107,7 +107,8 @@ def scan_start(
 def list_below(
     real: str, parts: tuple[str, ...], sandbox: Sandbox, checkpoint: Checkpoint
 ) -> list[DirectoryEntry] | None:
-    """The entries of a directory found by a walk; None when it is gone, unreadable, too large, or something else."""
+    """Return the entries of a directory that a walk has found; None if it was removed or replaced, is unreadable, or is
+    too large."""
     path = os.path.join(real, *parts)
     try:
         descriptor = open_listing(path)
@@ -142,7 +143,7 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
 
 
 def _size(descriptor: int, entry: os.DirEntry[str]) -> int:
-    """A link counts as a link, because its target may be outside the allowed folders."""
+    """Return the size of a regular file, 0 for other entries. The target of a link may be outside the folders."""
     try:
         status = os.stat(entry.name, dir_fd=descriptor, follow_symlinks=False)
     except OSError:

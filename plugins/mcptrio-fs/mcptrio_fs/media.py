@@ -1,7 +1,7 @@
 """The media type of a file, by its name or its first bytes.
 
-Reading and the resources use it. Its tables and those of the standard library are used, never the machine's mime.types,
-so a file has the same type everywhere.
+The reading functions and the resources call it. It uses its own tables and those of the standard library, but not the
+machine's mime.types, so a file has the same type on every machine.
 
 Source: the first table is the reference filesystem server's; signatures from the WHATWG MIME Sniffing Standard.
 """
@@ -15,10 +15,10 @@ from functools import cache
 __all__ = ["DIRECTORY", "SNIFFED", "binary_type", "is_text", "media_type"]
 
 DIRECTORY = "inode/directory"
-"""What freedesktop.org's shared-mime-info calls a directory."""
+"""The media type of a directory, from freedesktop.org's shared-mime-info."""
 
 SNIFFED = 512
-"""Bytes from the beginning that are examined."""
+"""Number of bytes at the beginning of a file that :func:`media_type` examines."""
 
 _BY_SUFFIX = {
     ".png": "image/png",
@@ -36,7 +36,7 @@ _BY_SUFFIX = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
-    ".ts": "text/plain",  # the standard library takes TypeScript for an MPEG stream
+    ".ts": "text/plain",  # the standard library maps this suffix to an MPEG stream
     ".tsx": "text/plain",
     ".rs": "text/plain",
     ".go": "text/plain",
@@ -56,7 +56,7 @@ _BY_SIGNATURE = (
     (b"SQLite format 3\0", "application/vnd.sqlite3"),
     (b"\x7fELF", "application/x-executable"),
 )
-# Two bytes such as "BM" also begin texts.
+# A signature of two bytes, such as "BM", may also begin a text.
 _SIGNATURES = tuple(start for start, _ in _BY_SIGNATURE if len(start) > 2)
 
 
@@ -81,7 +81,7 @@ def media_type(name: str, head: bytes) -> str:
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether bytes are text: UTF-8 without NUL. A character cut off at the end does not count against them."""
+    """Return whether bytes are UTF-8 without NUL. The last character may be incomplete."""
     if b"\0" in data:
         return False
     try:
@@ -92,9 +92,9 @@ def is_text(data: bytes) -> bool:
 
 
 def binary_type(name: str, head: bytes) -> str | None:
-    """The media type of a file that is no text for a reader; ``None`` for a text.
+    """Return the media type of a binary file; ``None`` for a text.
 
-    Text in an 8-bit encoding passes: a binary file has NUL bytes, a known signature, or hardly any valid UTF-8.
+    A binary file has NUL bytes, a known signature, or hardly any valid UTF-8. Text in an 8-bit encoding counts as text.
     """
     has_signature = head.startswith(_SIGNATURES)
     if is_text(head) and not has_signature:
@@ -108,5 +108,5 @@ def binary_type(name: str, head: bytes) -> str | None:
 
 @cache
 def _built_in() -> mimetypes.MimeTypes:
-    """The standard library's table; created on first use, because it reads files of the machine."""
+    """Return the standard library's table without the machine's files. Created on first use, because that is slow."""
     return mimetypes.MimeTypes(filenames=())

@@ -1,6 +1,6 @@
-"""Finds the place in a text that is most like a text that was not found in it.
+"""Finds the lines that are most similar to a text that was not found.
 
-The edit tool shows it, so that a model can correct its edit without reading the file again.
+The edit tool shows them, so that a model can correct its edit without reading the file again.
 """
 
 from __future__ import annotations
@@ -15,48 +15,49 @@ from .reading import Checkpoint
 __all__ = ["nearest"]
 
 _MAX_SHOWN = 40
-"""Lines that are shown."""
+"""Maximum number of lines that are shown."""
 _MAX_LINE = 300
-"""Characters of a shown line."""
+"""Maximum number of characters of a line that are shown and compared."""
 _WANTED = 200
-"""Lines of the wanted text that are compared."""
+"""Maximum number of lines of the wanted text that are compared."""
 _LINES_PER_CHECK = 4096
 """Lines between two checks for a cancellation."""
 _WORD = re.compile(r"\w+")
 
 
 def nearest(lines: Sequence[str], wanted: str, checkpoint: Checkpoint) -> str:
-    """The lines of a text that are most like ``wanted``, each with its number; empty if nothing is like it.
+    """Return the lines that are most similar to ``wanted``, each with its number; empty if no line is similar.
 
-    Each line of the text votes for the place where ``wanted`` would begin if the line were the equal one of it, or the
-    one with most of its words. So the cost grows with the text, not with its product with ``wanted``.
+    Each line that also occurs in ``wanted`` votes for the line at which ``wanted`` would begin. If no line does, the
+    line with the most words of the longest wanted line decides. The time grows with the length of the text, and is
+    independent of the length of ``wanted``.
     """
     lines_wanted = wanted.strip("\n").split("\n")[:_WANTED]
-    begins = _by_equal_lines(lines, lines_wanted, checkpoint)
-    if begins is None:
-        begins = _by_words(lines, lines_wanted, checkpoint)
-    if begins is None:
+    start = _by_equal_lines(lines, lines_wanted, checkpoint)
+    if start is None:
+        start = _by_words(lines, lines_wanted, checkpoint)
+    if start is None:
         return ""
-    first = max(0, min(begins, len(lines) - 1))
+    first = max(0, min(start, len(lines) - 1))
     shown = lines[first : first + min(len(lines_wanted), _MAX_SHOWN)]
     return "\n".join(f"{first + number}: {printable(line, _MAX_LINE)}" for number, line in enumerate(shown, 1))
 
 
 def _by_equal_lines(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:
-    places: dict[str, int] = {}
+    wanted_indexes: dict[str, int] = {}
     for index, line in enumerate(wanted):
-        # A line of punctuation, such as a closing brace, is everywhere.
+        # A line of punctuation, such as a closing brace, occurs too often to be a hint.
         if _WORD.search(line):
-            places.setdefault(line.strip(), index)
+            wanted_indexes.setdefault(line.strip(), index)
     votes: Counter[int] = Counter()
     for number, line in enumerate(lines):
         if number % _LINES_PER_CHECK == 0:
             checkpoint()
-        place = places.get(line.strip())
-        if place is not None:
-            votes[number - place] += 1
-    # Of equal counts the first place wins.
-    return max(votes, key=lambda begins: (votes[begins], -begins), default=None)
+        wanted_index = wanted_indexes.get(line.strip())
+        if wanted_index is not None:
+            votes[number - wanted_index] += 1
+    # If two starts have equally many votes, the first one wins.
+    return max(votes, key=lambda start: (votes[start], -start), default=None)
 
 
 def _by_words(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:

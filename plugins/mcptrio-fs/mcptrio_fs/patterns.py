@@ -1,11 +1,10 @@
-"""Glob patterns over relative paths, in time that grows with their length and not with their stars.
+"""Glob patterns for relative paths.
 
-Called by listing (search, exclude) and by the sandbox (deny). A pattern is cut into segments at ``/``; a segment
-becomes one regular expression whose stars are atomic, and ``**`` is matched over whole segments, so no pattern makes a
-match explode. Names that begin with a dot are ordinary names.
+The tools use them for searches and exclusions, the sandbox for denied names. Braces are expanded, and each resulting
+pattern is split into segments at ``/``. ``**`` matches whole segments. Names that begin with a dot are ordinary names.
 
-Source: the meaning is minimatch's with ``dot: true``, which the reference filesystem server uses. Braces are expanded;
-extended globs such as ``+(a|b)`` are not a part of it: parentheses are literal.
+Source: the rules are those of minimatch with ``dot: true``, which the reference filesystem server uses. The exception
+is a pattern that begins with ``!(``, which is an extended glob instead of a negation.
 """
 
 from __future__ import annotations
@@ -19,21 +18,23 @@ from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
+from .segments import SegmentPattern, compile_segment
+
 __all__ = ["MAX_ALTERNATIVES", "MAX_PATTERN", "GlobPattern"]
 
 MAX_PATTERN = 1024
-"""Characters in one pattern."""
+"""Maximum number of characters in one pattern."""
 
 MAX_ALTERNATIVES = 128
-"""Patterns that the braces of one pattern may expand to."""
+"""Maximum number of patterns to which the braces of one pattern expand."""
 
 
 class GlobPattern(Struct, frozen=True):
     """One compiled glob."""
 
     text: str
-    _alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]
-    """The segments of each; ``None`` is ``**``."""
+    _alternatives: tuple[tuple[SegmentPattern | None, ...], ...]
+    """The segments of each alternative; ``None`` stands for ``**``."""
 
     _negated: bool = False
 
@@ -42,20 +43,24 @@ class GlobPattern(Struct, frozen=True):
         """Compile a glob.
 
         Raises:
-            ToolError: the pattern is empty, too long, or its braces expand to too many alternatives.
+            ToolError: the pattern is empty or too long, its braces expand to too many alternatives, or an extended glob
+                is too long or too deep.
         """
         if not text or "\0" in text:
             raise ToolError(f"expected a glob pattern such as '**/*.py', got {text!r}")
         if len(text) > MAX_PATTERN:
             raise ToolError(f"expected a pattern of at most {MAX_PATTERN} characters, got {len(text)}")
         body = text.lstrip("!")
+        if body.startswith("(") and body != text:
+            body = f"!{body}"
         negated = (len(text) - len(body)) % 2 == 1
-        alternatives: list[tuple[re.Pattern[str] | None, ...]] = []
+        alternatives: list[tuple[SegmentPattern | None, ...]] = []
         for plain in _expand(unicodedata.normalize("NFC", body)):
             if len(alternatives) == MAX_ALTERNATIVES:
                 raise ToolError(f"expected braces of at most {MAX_ALTERNATIVES} alternatives in {text!r}, got more")
             segments = [part for part in plain.split("/") if part and part != "."]
-            alternatives.append(tuple(_compile(segment, ignore_case) for segment in segments))
+            compiled = (None if segment == "**" else compile_segment(segment, ignore_case) for segment in segments)
+            alternatives.append(tuple(compiled))
         return cls(text, tuple(alternatives), negated)
 
     def matches(self, parts: Sequence[str]) -> bool:
@@ -64,8 +69,11 @@ class GlobPattern(Struct, frozen=True):
         return any(_match(alternative, names) for alternative in self._alternatives) is not self._negated
 
 
-def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bool:
-    """Match with a single backtracking point: a later ``**`` makes every earlier choice irrelevant."""
+def _match(segments: tuple[SegmentPattern | None, ...], names: list[str]) -> bool:
+    """Match the segments with the names.
+
+    Only the last ``**`` needs backtracking: the names before it can stay where they matched first.
+    """
     at = position = 0
     resume_at = resume_position = -1
     while position < len(names):
@@ -88,61 +96,8 @@ def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bo
     return at == len(segments)
 
 
-def _compile(segment: str, ignore_case: bool) -> re.Pattern[str] | None:
-    if segment == "**":
-        return None
-    runs: list[str] = [""]  # the text between stars, each as a regular expression
-    index = 0
-    while index < len(segment):
-        char = segment[index]
-        index += 1
-        if char == "*":
-            if runs[-1] or len(runs) == 1:
-                runs.append("")
-        elif char == "?":
-            runs[-1] += "."
-        elif char == "[":
-            body, after = _character_class(segment, index)
-            runs[-1] += body
-            index = after
-        elif char == "\\" and index < len(segment):
-            runs[-1] += re.escape(segment[index])
-            index += 1
-        else:
-            runs[-1] += re.escape(char)
-    # As fnmatch does: the first place where a run fits is as good as any, so its star need never be reconsidered.
-    first, *others = runs
-    body = first + "".join(f"(?>.*?{run})" for run in others[:-1]) + (f".*{others[-1]}" if others else "")
-    return re.compile(body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
-
-
-def _character_class(segment: str, index: int) -> tuple[str, int]:
-    """Translate ``[…]``, whose bracket is before ``index``; without an end it is a literal bracket."""
-    start = index + 1 if segment[index : index + 1] in ("!", "^") else index
-    end = segment.find("]", start + 1)
-    if end < 0:
-        return r"\[", index
-    members = []
-    text = segment[start:end]
-    position = 0
-    while position < len(text):
-        low = text[position]
-        if position + 2 < len(text) and text[position + 1] == "-":
-            high = text[position + 2]
-            if low <= high:
-                members.append(f"{re.escape(low)}-{re.escape(high)}")
-            position += 3
-        else:
-            members.append(re.escape(low))
-            position += 1
-    negated = start > index
-    if not members:
-        return ("." if negated else r"(?!)"), end + 1
-    return f"[{'^' if negated else ''}{''.join(members)}]", end + 1
-
-
 def _expand(pattern: str) -> Iterator[str]:
-    """Expand ``{a,b}`` and ``{1..9}``, lazily: the caller stops counting at its bound."""
+    """Yield the expansions of ``{a,b}`` and ``{1..9}`` lazily, so that the caller can stop at its limit."""
     found = _first_brace(pattern)
     if found is None:
         yield pattern
@@ -156,7 +111,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _first_brace(pattern: str) -> tuple[int, int, Sequence[str]] | None:
-    """The first brace group with a choice: its start, its end and its choices."""
+    """Return the first brace group that has choices: its start, its end and its choices."""
     opened: list[tuple[int, list[int]]] = []
     best: tuple[int, int, Sequence[str]] | None = None
     index = 0
@@ -190,5 +145,5 @@ def _choices(pattern: str, start: int, end: int, commas: list[int]) -> Sequence[
     low, high = int(span[1]), int(span[2])
     step = 1 if low <= high else -1
     numbers = range(low, high + step, step)
-    # One more than allowed is enough for parse() to refuse it, and spares the rest.
+    # parse() refuses the pattern after one alternative more than allowed.
     return [str(number) for number in numbers[: MAX_ALTERNATIVES + 1]]

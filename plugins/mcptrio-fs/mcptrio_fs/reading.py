@@ -1,9 +1,9 @@
-"""Reads files: whole, from one end, or in parts.
+"""Reads files as a whole, in parts, or from the end.
 
-The reading tools and the resources call it in a worker thread. No call reads more than its ``limit`` bytes into memory;
-a cut result has the offset to continue from.
+The reading tools and the resources call it in a worker thread. No call keeps more than its ``limit`` bytes in memory; a
+cut result has the offset at which the next call continues.
 
-A final line end does not begin another line.
+A line end at the end of a file does not begin another line.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from .sandbox import AllowedPath, Sandbox
 __all__ = ["Bytes", "Checkpoint", "Text", "read_at", "read_bytes", "read_lines", "read_tail", "read_text"]
 
 Checkpoint = Callable[[], None]
-"""Called at least every few milliseconds of work; raises after a cancellation."""
+"""A function that the work calls every few milliseconds. It raises if the call was cancelled."""
 
-_SLICE = 256 * 1024
-_TAIL = 16 * 1024
-"""Bytes that are read first from the end of a file: enough for the usual few lines."""
-_EXAMINED = 8 * 1024
-"""Bytes at the beginning of a file that show whether it is a text."""
+_CHUNK_BYTES = 256 * 1024
+_FIRST_TAIL_BYTES = 16 * 1024
+"""Bytes that are read first from the end of a file; they usually contain the requested lines."""
+_EXAMINED_BYTES = 8 * 1024
+"""Bytes at the beginning of a file that decide whether it is text."""
 
 
 class Text(Struct, kw_only=True, frozen=True):
-    """A piece of a text file."""
+    """A part of a text file."""
 
     text: str
     size: int
-    """The whole file, in bytes."""
+    """Size of the whole file in bytes."""
 
     start: int
-    """Start of the part, in bytes."""
+    """Offset of the part in bytes."""
 
     end: int
-    """End of the part; smaller than ``size`` when something was cut off after it."""
+    """Offset of the end of the part in bytes."""
 
     cut: bool
-    """The result does not contain everything that was requested."""
+    """True if the part does not contain everything that was requested."""
 
     replaced: bool
-    """Some bytes are not UTF-8; U+FFFD stands for them."""
+    """True if the part contains bytes that are not UTF-8, which are replaced by U+FFFD."""
 
 
 class Bytes(Struct, kw_only=True, frozen=True):
@@ -58,21 +58,23 @@ class Bytes(Struct, kw_only=True, frozen=True):
     data: bytes
     mime_type: str
     status: os.stat_result
-    """As it was before the file was read."""
+    """The status of the file before it was read."""
 
-    place: AllowedPath
+    location: AllowedPath
 
 
 def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoint: Checkpoint) -> Text:
-    """A text file from ``offset``, at most ``limit`` bytes of it, never ending inside a character. A part that is cut
-    ends at a line end if one is near.
+    """Return at most ``limit`` bytes of a text file from ``offset``.
+
+    A part that is cut ends after a line end if one is near, else after a whole character.
 
     Raises:
-        ToolError: no regular file that may be read is there, or it is no text.
+        ToolError: the path is not a regular file that may be read, or the file is binary.
     """
     with _open_text(sandbox, path) as (descriptor, status):
         data = read_at(descriptor, offset, limit + 1, checkpoint)
-        size = max(status.st_size, offset + len(data))  # /proc and files that grow say less than there is
+        # Files of /proc, and files that grow meanwhile, have more bytes than their status reports.
+        size = max(status.st_size, offset + len(data))
     cut = len(data) > limit
     data = _whole_lines(data[:limit]) if cut else data
     return _text(data, size=size, start=offset, cut=cut)
@@ -94,7 +96,7 @@ def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: in
         stop = -1
         while stop < 0 and len(data) <= limit:
             checkpoint()
-            piece = os.pread(descriptor, min(_SLICE, limit + 1 - len(data)), offset + len(data))
+            piece = os.pread(descriptor, min(_CHUNK_BYTES, limit + 1 - len(data)), offset + len(data))
             if not piece:
                 break
             stop = _nth_newline(piece, count - found)
@@ -111,7 +113,7 @@ def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: in
 
 
 def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint: Checkpoint) -> Text:
-    """The last lines, without the line end of the last one.
+    """Return the last lines, without the line end of the last one.
 
     Raises:
         ToolError: as ``read_text``.
@@ -121,9 +123,9 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
         position = size
         pieces: list[bytes] = []
         held = newlines = 0
-        # One newline more than lines: the one before the first wanted line. Another closes the last line.
+        # The newline before the first requested line must be found too, and a newline may end the last line.
         while position > 0 and newlines < lines + 1 and held <= limit:
-            step = min(_TAIL if not held else _SLICE, position)
+            step = min(_FIRST_TAIL_BYTES if not held else _CHUNK_BYTES, position)
             piece = read_at(descriptor, position - step, step, checkpoint)
             if len(piece) < step:
                 raise ToolError(f"{printable(path)} was truncated by another program during the read; try again")
@@ -142,23 +144,23 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
     body = body[start + 1 :]
     cut = len(body) > limit or (start < 0 < position)
     if cut:
-        body = body[-limit:].lstrip(bytes(range(0x80, 0xC0)))  # not from inside a character
+        body = body[-limit:].lstrip(bytes(range(0x80, 0xC0)))  # drop the rest of a cut UTF-8 character
     end = size - 1 if closed else size
     return _text(body, size=size, start=end - len(body), cut=cut)
 
 
 def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoint) -> Bytes:
-    """A whole file.
+    """Return a whole file.
 
     Raises:
-        ToolError: as ``read_text``; or the file has more than ``limit`` bytes.
+        ToolError: the path is not a regular file that may be read, or the file has more than ``limit`` bytes.
     """
-    with sandbox.open_file(path) as (descriptor, status, place):
+    with sandbox.open_file(path) as (descriptor, status, location):
         if status.st_size <= limit:
             data = read_at(descriptor, 0, limit + 1, checkpoint)
             if len(data) <= limit:
-                kind = media_type(os.path.basename(place.real), data[:SNIFFED])
-                return Bytes(data=data, mime_type=kind, status=status, place=place)
+                kind = media_type(os.path.basename(location.real), data[:SNIFFED])
+                return Bytes(data=data, mime_type=kind, status=status, location=location)
     raise ToolError(
         f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
         "{tool:read_text_file} reads a part of a text"
@@ -170,7 +172,7 @@ def read_at(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) ->
     data = bytearray()
     while len(data) < count:
         checkpoint()
-        piece = os.pread(descriptor, min(_SLICE, count - len(data)), offset + len(data))
+        piece = os.pread(descriptor, min(_CHUNK_BYTES, count - len(data)), offset + len(data))
         if not piece:
             break
         data += piece
@@ -179,8 +181,8 @@ def read_at(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) ->
 
 @contextmanager
 def _open_text(sandbox: Sandbox, path: str) -> Iterator[tuple[int, os.stat_result]]:
-    with sandbox.open_file(path) as (descriptor, status, place):
-        kind = binary_type(os.path.basename(place.real), os.pread(descriptor, _EXAMINED, 0))
+    with sandbox.open_file(path) as (descriptor, status, location):
+        kind = binary_type(os.path.basename(location.real), os.pread(descriptor, _EXAMINED_BYTES, 0))
         if kind is not None:
             raise ToolError(
                 f"expected a text file, got {kind} of {status.st_size} bytes: {printable(path)}; "
@@ -190,11 +192,11 @@ def _open_text(sandbox: Sandbox, path: str) -> Iterator[tuple[int, os.stat_resul
 
 
 def _start_of_line(descriptor: int, number: int, path: str, checkpoint: Checkpoint) -> int:
-    """The byte at which the line with this number, from 1, starts."""
+    """Return the offset in bytes of the line with this number, counted from 1."""
     position, newlines = 0, 0
     while newlines < number - 1:
         checkpoint()
-        piece = os.pread(descriptor, _SLICE, position)
+        piece = os.pread(descriptor, _CHUNK_BYTES, position)
         if not piece:
             raise ToolError(f"expected a line of {printable(path)}, got {number}; the file has {newlines} line ends")
         at = _nth_newline(piece, number - 1 - newlines)
@@ -228,7 +230,7 @@ def _whole_characters(data: bytes) -> bytes:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """Drop a line that was cut off, if that costs less than a fifth; otherwise only a cut character."""
+    """Drop the incomplete last line if it is less than a fifth of the data, else only an incomplete character."""
     end = data.rfind(b"\n", len(data) * 4 // 5) + 1
     return data[:end] if end else _whole_characters(data)
 

@@ -1,6 +1,6 @@
-"""Files and directories as resources: read, listed, completed and watched.
+"""Files and directories as resources, with completion of paths and notifications of changes.
 
-The plugin registers them. A resource shows no more than a tool.
+The plugin registers them. A resource shows only what a tool shows as well.
 
 Source: MCP 2026-07-28, server/resources; the reference filesystem server has no resources.
 """
@@ -21,25 +21,25 @@ from mcptrio import Context, PluginSetup, Registrar, ResourceNotFound, ToolError
 from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .access import FileAccess, path_of, uri_of
-from .completing import complete_path
-from .errors import AccessDenied, NotThere, printable
+from .errors import AccessDenied, PathNotFound, printable
+from .file_watcher import FileSubscriptions, FileWatcher, Fingerprint
 from .listing import list_entries
 from .media import DIRECTORY, is_text
+from .path_completion import complete_path
 from .reading import read_bytes
 from .sandbox import Sandbox
-from .sizes import AROUND, how_many_fit, most_bytes_of_media, wire_size
-from .watching import FileSubscriptions, FileWatcher, Fingerprint
+from .sizes import ENVELOPE_BYTES, how_many_fit, max_media_bytes, wire_size
 
 __all__ = ["TEMPLATE", "FileResources"]
 
 TEMPLATE = "file:///{+path}"
 
 _WATCH_TIMEOUT = 5.0
-"""Seconds that one round of watching waits for a folder."""
+"""Seconds that one check of subscribed files waits for a folder."""
 
 
 class FileResources:
-    """The resources over one file system."""
+    """The resources of the allowed folders."""
 
     def __init__(self, access: FileAccess) -> None:
         self.access = access
@@ -53,12 +53,13 @@ class FileResources:
         lister = ctx.tool_name("list_directory")
         try:
             return await self.access.run(sandbox, absolute, lambda: self._read(sandbox, absolute, uri, lister))
-        except (AccessDenied, NotThere) as error:
+        except (AccessDenied, PathNotFound) as error:
             raise ResourceNotFound(uri) from error
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """List the configured folders, and watch what clients subscribe to; their roots are their own affair."""
+        """List the configured folders, and watch subscribed files. Clients know their own roots, so these are not
+        listed."""
         for path in map(str, self.access.config.folders):
             name = printable(os.path.basename(path) or path)
             description = f"The allowed directory {printable(path)}: the URIs of its entries, one per line."
@@ -84,8 +85,8 @@ class FileResources:
         ).run()
 
     async def fingerprints(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
-        """Return the fingerprints for the watcher; a hanging folder is omitted and does not delay the others."""
-        # Without a call there is no client to ask for its roots, so what only they allow is not watched.
+        """Return the fingerprints for the watcher. Files of a hanging folder are omitted, without delaying others."""
+        # Roots can only be requested during a call, so files that only roots allow are not watched.
         sandbox = self.access.config.sandbox()
         found: dict[str, Fingerprint] = {}
         by_folder: dict[str, dict[str, str]] = {}
@@ -112,7 +113,7 @@ class FileResources:
             )
 
     def _read(self, sandbox: Sandbox, path: str, uri: str, lister: str) -> TextResourceContents | BlobResourceContents:
-        status, place = sandbox.status(path)
+        status, location = sandbox.status(path)
         config = self.access.config
         if stat.S_ISDIR(status.st_mode):
             listing = list_entries(
@@ -124,22 +125,22 @@ class FileResources:
                 largest_first=False,
                 checkpoint=check_cancelled,
             )
-            lines = [uri_of(os.path.join(place.typed, entry.name)) for entry in listing.entries]
-            lines = lines[: how_many_fit(lines, config.max_answer_bytes - AROUND)]
+            lines = [uri_of(os.path.join(location.typed, entry.name)) for entry in listing.entries]
+            lines = lines[: how_many_fit(lines, config.max_answer_bytes - ENVELOPE_BYTES)]
             if listing.total > len(lines):
                 lines.append(f"[cut: {listing.total - len(lines)} more; {lister} shows them with offset]")
             return TextResourceContents(uri=uri, mime_type=DIRECTORY, text="\n".join(lines))
         file = read_bytes(sandbox, path, limit=config.max_read_bytes, checkpoint=check_cancelled)
         if is_text(file.data) and not file.mime_type.startswith(("image/", "audio/")):
             text = file.data.decode("utf-8", "replace")
-            if (size := wire_size(text)) > (most := config.max_answer_bytes - AROUND):
+            if (size := wire_size(text)) > (max_bytes := config.max_answer_bytes - ENVELOPE_BYTES):
                 raise ToolError(
-                    f"expected a file of at most {most} bytes in JSON, got {size}: {printable(path)}; "
+                    f"expected a file of at most {max_bytes} bytes in JSON, got {size}: {printable(path)}; "
                     "{tool:read_text_file} reads a part of it with offset and limit"
                 )
             return TextResourceContents(uri=uri, mime_type=file.mime_type, text=text)
-        if len(file.data) > (most := most_bytes_of_media(config.max_answer_bytes)):
-            raise ToolError(f"expected a file of at most {most} bytes, got {len(file.data)}: {printable(path)}")
+        if len(file.data) > (max_bytes := max_media_bytes(config.max_answer_bytes)):
+            raise ToolError(f"expected a file of at most {max_bytes} bytes, got {len(file.data)}: {printable(path)}")
         blob = base64.b64encode(file.data).decode("ascii")
         return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)
 

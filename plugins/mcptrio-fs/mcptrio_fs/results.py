@@ -1,7 +1,6 @@
-"""Results of the tools: values for programs, and the text that a model reads.
+"""The results of the tools: structured values for programs, and texts for models.
 
-The tools use it. Contents of files and trees are text only. Lists and metadata are structured, and the text of the
-same tool is made from them.
+Contents of files and trees are text only. Lists and metadata are structured, and their text is made from the structure.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ __all__ = [
     "details_text",
     "found_text",
     "listing_text",
-    "noted",
     "part_text",
     "sizes_text",
+    "with_notes",
 ]
 
 _MAX_NOTES_CHARS = 2_000
-"""Characters of notes after a text."""
+"""Maximum number of characters of the notes after a text."""
 
 
 class ListedEntry(Struct, frozen=True, kw_only=True):
@@ -48,7 +47,7 @@ class ListedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """The entry as a listing shows it."""
+        """The line of a listing for this entry."""
         slash = "/" if self.type == "directory" else ""
         return f"{'' if self.size is UNSET else format_size(self.size):>9} {self.name}{slash}"
 
@@ -104,8 +103,8 @@ class Details(Struct, frozen=True, kw_only=True):
     permissions: str
 
 
-def noted(text: str, notes: Sequence[str]) -> str:
-    """A text followed by a line for each note."""
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """Return a text followed by a line for each note."""
     if not notes:
         return text
     shown = "\n".join(f"[{note}]" for note in notes)
@@ -115,7 +114,7 @@ def noted(text: str, notes: Sequence[str]) -> str:
 
 
 def part_text(part: Text, *, from_end: bool = False) -> str:
-    """A part of a file, and how to read the rest.
+    """A part of a file, followed by a note on how to read the rest.
 
     Args:
         from_end: The part is the end of the file, so the omitted part precedes it.
@@ -126,33 +125,33 @@ def part_text(part: Text, *, from_end: bool = False) -> str:
         notes.append(note if from_end else f"{note}; continue with offset={part.end}")
     if part.replaced:
         notes.append("some bytes are not UTF-8; U+FFFD stands for them")
-    return noted(part.text, notes)
+    return with_notes(part.text, notes)
 
 
 def listing_text(listing: DirectoryListing) -> str:
-    """One name a line."""
-    return noted("\n".join(listing.entries) or "empty", _rest_of(listing))
+    """A line for each name."""
+    return with_notes("\n".join(listing.entries) or "empty", _continuation_notes(listing))
 
 
 def sizes_text(listing: SizedListing) -> str:
-    """One size and name a line, then the totals."""
+    """A line for each name with its size, then the totals."""
     lines = [entry.line for entry in listing.entries]
     lines.append(f"{format_size(listing.bytes):>9} in {listing.total} entries")
-    return noted("\n".join(lines), _rest_of(listing))
+    return with_notes("\n".join(lines), _continuation_notes(listing))
 
 
 def found_text(found: Found) -> str:
-    """One path a line."""
-    return noted("\n".join(found.paths), found.notes)
+    """A line for each path."""
+    return with_notes("\n".join(found.paths), found.notes)
 
 
 def details_text(details: Details) -> str:
-    """One value a line."""
+    """A line for each value."""
     values = ((name, getattr(details, name)) for name in details.__struct_fields__)
     return "\n".join(f"{name}: {'unknown' if value is UNSET else value}" for name, value in values)
 
 
-def _rest_of(listing: DirectoryListing | SizedListing) -> list[str]:
+def _continuation_notes(listing: DirectoryListing | SizedListing) -> list[str]:
     if listing.next_offset is UNSET:
         return []
     shown = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"

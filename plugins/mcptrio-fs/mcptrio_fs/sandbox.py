@@ -1,14 +1,14 @@
-"""The allowed folders, and the only way to open something in them.
+"""The allowed folders, and the only functions that open files and directories in them.
 
-Every function that opens calls it, in a worker thread. The operating system never resolves a path string: the sandbox
-resolves it, checks the result, and opens it without following any symbolic link. If a link is put in place between
-check and use, the open fails, and the sandbox starts again.
+All calls of this module run in worker threads. The kernel never resolves a path that a client has passed: the sandbox
+resolves the path, checks the result, and opens it without following any symbolic link. If a link appears between check
+and use, opening fails, and the sandbox resolves the path again.
 
-Not covered: a hard link or a mount within an allowed folder is read as its target, and a directory that is moved out of
-the folder while it is being read is read to its end.
+Two cases are not covered. A hard link or a mount within an allowed folder is read as its target. A directory that is
+moved out of the folder while it is being read is read to its end.
 
-Source: the rules are those of the reference filesystem server (typed and real form, relative paths against the
-folders, NFC against NFD).
+Source: the rules are those of the reference filesystem server: the typed and the resolved form of a path are checked,
+relative paths are looked up in each folder, and NFC equals NFD.
 """
 
 from __future__ import annotations
@@ -24,16 +24,26 @@ from typing import TypeVar
 from msgspec import Struct
 
 from .errors import AccessDenied, explain, printable
-from .opening import Swapped, components, created_at, descend, open_listing, open_regular, resolve, stat_below, step
+from .no_follow import (
+    PathChanged,
+    components,
+    created_at,
+    open_child,
+    open_for_traversal,
+    open_listing,
+    open_regular,
+    resolve,
+    stat_resolved,
+)
 from .patterns import GlobPattern
 
-__all__ = ["MAX_PATH", "AllowedPath", "Folder", "Sandbox", "Spot"]
+__all__ = ["MAX_PATH", "AllowedPath", "Folder", "OpenedParent", "Sandbox"]
 
 MAX_PATH = 4096
-"""Bytes in one path: Linux' PATH_MAX."""
+"""Maximum number of bytes in a path: PATH_MAX of Linux."""
 
 _ATTEMPTS = 16
-"""How often a path is resolved again when it changes under our hands; one honest rename needs two."""
+"""Maximum number of times that a changing path is resolved. A single rename needs two."""
 
 _T = TypeVar("_T")
 
@@ -41,7 +51,7 @@ _DRIVE = re.compile(r"[A-Za-z]:([\\/]|$)")
 
 
 class Folder(Struct, frozen=True):
-    """One allowed folder, as typed: absolute and normalised."""
+    """An allowed folder. Its path is absolute and normalised, with symbolic links as they were typed."""
 
     path: str
     anchor: str | None = None
@@ -51,37 +61,42 @@ class Folder(Struct, frozen=True):
         """Return the resolved path. It is not cached, because a folder may be mounted or created later."""
         return resolve(self.path)
 
-    def holds(self, real: str) -> bool:
-        """Return True if a resolved path is in this folder. A root of the client must itself still be in its anchor."""
+    def real_if_contains(self, real: str) -> str | None:
+        """Return the resolved path of this folder if it contains a resolved path, else None.
+
+        A root of the client must still be in its anchor.
+        """
         own = self.real()
-        return _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor)))
+        if _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor))):
+            return own
+        return None
 
     def names_below(self, real: str) -> list[str]:
-        """The components of a resolved path that deny patterns look at."""
+        """Return the components of a resolved path to which deny patterns apply."""
         return components(os.path.relpath(real, resolve(self.anchor or self.path)))
 
 
 class AllowedPath(Struct, kw_only=True, frozen=True):
-    """A path that was found to be allowed."""
+    """A path that has passed the checks."""
 
     typed: str
-    """Absolute and normalised, symbolic links as they were typed."""
+    """The absolute, normalised path, with symbolic links as they were typed."""
 
     real: str
-    """Every symbolic link resolved."""
+    """The path with every symbolic link resolved."""
 
     is_folder: bool
-    """It is an allowed folder itself, so its parent is not allowed."""
+    """True if the path is an allowed folder itself, so that its parent is not allowed."""
 
 
-class Spot(Struct, kw_only=True, frozen=True):
-    """An opened directory and a name in it."""
+class OpenedParent(Struct, kw_only=True, frozen=True):
+    """The opened parent directory of a path, and the last name of the path."""
 
     directory: int
-    """The directory's descriptor; it lives as long as the ``with`` block that gave it."""
+    """The descriptor of the directory, open inside the ``with`` block of ``open_parent``."""
 
     name: str
-    place: AllowedPath
+    location: AllowedPath
 
 
 class Sandbox(Struct, frozen=True):
@@ -91,105 +106,106 @@ class Sandbox(Struct, frozen=True):
     denied: tuple[GlobPattern, ...] = ()
 
     def narrow(self, roots: tuple[str, ...]) -> Sandbox:
-        """The part of the folders that the client's roots cover too; symbolic links are resolved before comparing."""
-        kept = [_until_still(root, partial(self._common, root)) for root in roots]
+        """Return the intersection of the folders and the client's roots. Symbolic links are resolved first."""
+        kept = [_retry_while_changing(root, partial(self._intersection, root)) for root in roots]
         return Sandbox(tuple(dict.fromkeys(folder for folders in kept for folder in folders)), denied=self.denied)
 
     def folder_of(self, path: str) -> str:
-        """The folder a path seems to lie in, by its letters alone; asks nothing of the file system."""
+        """Return the folder that contains a path according to its text, without access to the file system."""
         path = _expand_home(path)
         if not os.path.isabs(path):
             return self.folders[0].path
-        normal = _normal(path)
+        normal = _normalized(path)
         return max((f.path for f in self.folders if _is_within(normal, f.path)), key=len, default=self.folders[0].path)
 
     def absolute(self, path: str) -> str:
-        """The absolute, normalised form of a path as typed, if one of the folders may hold it.
+        """Return the absolute, normalised form of a path, with symbolic links as typed.
 
         Raises:
-            AccessDenied: it lies outside, whatever its symbolic links say; or it is no path.
+            AccessDenied: the normalised path is outside the folders, or the text is not a valid path.
         """
-        return _until_still(path, lambda: self._typed(path))
+        return _retry_while_changing(path, lambda: self._absolute(path))
 
     def locate(self, path: str) -> AllowedPath:
         """Resolve and check a path; it need not exist.
 
         Raises:
-            AccessDenied: outside the allowed folders, through ``..``, a symbolic link or from the start; or denied.
+            AccessDenied: the path is outside the allowed folders, possibly through ``..`` or a symbolic link, or it
+                matches a deny pattern.
         """
-        return self._retrying(path, lambda place: place)
+        return self._run_resolved(path, lambda location: location)
 
     def is_denied(self, names: list[str]) -> bool:
-        """Return whether a name among these components is denied."""
+        """Return whether one of these names is denied."""
         return bool(self.denied) and any(pattern.matches([name]) for name in names for pattern in self.denied)
 
     @contextmanager
-    def open_parent(self, path: str, *, follow: bool = True) -> Iterator[Spot]:
-        """The directory that holds ``path``, opened, and the last name in it, which need not exist.
+    def open_parent(self, path: str, *, follow: bool = True) -> Iterator[OpenedParent]:
+        """Open the parent directory of ``path``. The last name of the path need not exist.
 
         Args:
-            follow: follow the last name if it is a symbolic link; otherwise the link itself is used, and its target
-            is only checked.
+            follow: follow the last name if it is a symbolic link. Otherwise the link itself is used, but its target is
+                checked as well.
 
         Raises:
-            NotThere: the directory does not exist.
+            PathNotFound: the directory does not exist.
             AccessDenied: see ``locate``; or ``path`` is an allowed folder itself.
         """
-        directory, name, place = self._retrying(path, lambda place: self._step_to_parent(place, follow))
+        directory, name, location = self._run_resolved(path, lambda location: self._step_to_parent(location, follow))
         try:
-            yield Spot(directory=directory, name=name, place=place)
+            yield OpenedParent(directory=directory, name=name, location=location)
         finally:
             os.close(directory)
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, AllowedPath]]:
-        """A regular file, opened to be read.
+        """Open a regular file for reading, and yield its descriptor, status and path.
 
         Raises:
-            NotThere: there is none.
-            ToolError: it is a directory, a device, a pipe or a socket.
+            PathNotFound: the file does not exist.
+            ToolError: the path is a directory, a device, a pipe or a socket.
         """
-        descriptor, place = self._retrying(path, lambda place: (open_regular(place.real), place))
+        descriptor, location = self._run_resolved(path, lambda location: (open_regular(location.real), location))
         try:
-            yield descriptor, os.fstat(descriptor), place
+            yield descriptor, os.fstat(descriptor), location
         finally:
             os.close(descriptor)
 
     @contextmanager
     def open_directory(self, path: str) -> Iterator[tuple[int, AllowedPath]]:
-        """A directory, opened to be listed.
+        """Open a directory for listing, and yield its descriptor and path.
 
         Raises:
-            NotThere: there is none.
-            ToolError: it is something else.
+            PathNotFound: the directory does not exist.
+            ToolError: the path is not a directory.
         """
-        descriptor, place = self._retrying(path, lambda place: (open_listing(place.real), place))
+        descriptor, location = self._run_resolved(path, lambda location: (open_listing(location.real), location))
         try:
-            yield descriptor, place
+            yield descriptor, location
         finally:
             os.close(descriptor)
 
     def status(self, path: str) -> tuple[os.stat_result, AllowedPath]:
-        """The ``stat`` of the file or directory at ``path``.
+        """Return the status of a file or directory, and its path.
 
         Raises:
-            NotThere: it does not exist.
+            PathNotFound: the path does not exist.
         """
-        return self._retrying(path, lambda place: (stat_below(place.real), place))
+        return self._run_resolved(path, lambda location: (stat_resolved(location.real), location))
 
     def created(self, path: str) -> float | None:
-        """Return when the file or directory at ``path`` was created, or None if Linux does not say."""
-        return self._retrying(path, lambda place: created_at(place.real))
+        """Return when a file or directory was created, or None if the file system does not record it."""
+        return self._run_resolved(path, lambda location: created_at(location.real))
 
     def make_directories(self, path: str) -> AllowedPath:
-        """Make a directory and those above it, as ``mkdir -p``, below an allowed folder.
+        """Make a directory and its missing parents, as ``mkdir -p`` does, below an allowed folder.
 
         Raises:
-            ToolError: something that is no directory is in the way, or the allowed folder does not exist.
+            ToolError: a component exists but is not a directory, or the allowed folder does not exist.
         """
-        return self._retrying(path, self._make)
+        return self._run_resolved(path, self._make_directories)
 
-    def _common(self, root: str) -> list[Folder]:
+    def _intersection(self, root: str) -> list[Folder]:
         """Return the intersection of one root with the folders."""
         real_root = resolve(root)
         common: list[Folder] = []
@@ -201,52 +217,54 @@ class Sandbox(Struct, frozen=True):
                 common.append(Folder(root, anchor=folder.path))
         return common
 
-    def _make(self, place: AllowedPath) -> AllowedPath:
-        anchor = next((folder.real() for folder in self._by_likelihood(place.typed) if folder.holds(place.real)), None)
+    def _make_directories(self, location: AllowedPath) -> AllowedPath:
+        above = (folder.real_if_contains(location.real) for folder in self._by_likelihood(location.typed))
+        anchor = next((real for real in above if real is not None), None)
         if anchor is None:
-            raise Swapped
-        at = descend(anchor)
+            raise PathChanged
+        directory = open_for_traversal(anchor)
         try:
-            for name in components(os.path.relpath(place.real, anchor)):
+            for name in components(os.path.relpath(location.real, anchor)):
                 try:
-                    os.mkdir(name, dir_fd=at)
+                    os.mkdir(name, dir_fd=directory)
                 except FileExistsError:
                     pass
-                deeper = step(at, name)
-                os.close(at)
-                at = deeper
+                child = open_child(directory, name)
+                os.close(directory)
+                directory = child
         finally:
-            os.close(at)
-        return place
+            os.close(directory)
+        return location
 
-    def _step_to_parent(self, place: AllowedPath, follow: bool) -> tuple[int, str, AllowedPath]:
-        real = place.real
+    def _step_to_parent(self, location: AllowedPath, follow: bool) -> tuple[int, str, AllowedPath]:
+        real = location.real
         if not follow:
-            above, name = os.path.split(place.typed)
+            above, name = os.path.split(location.typed)
             itself = os.path.join(resolve(above), name)
             if os.path.islink(itself):
                 real = itself
-                place = AllowedPath(typed=place.typed, real=real, is_folder=place.is_folder)
-                if not self._holds(os.path.dirname(real)):
-                    raise AccessDenied(f"access denied: {printable(place.typed)} is an allowed directory itself")
-        if place.is_folder:
-            raise AccessDenied(f"access denied: {printable(place.typed)} is an allowed directory itself")
+                location = AllowedPath(typed=location.typed, real=real, is_folder=location.is_folder)
+                if not self._contains(os.path.dirname(real)):
+                    raise AccessDenied(f"access denied: {printable(location.typed)} is an allowed directory itself")
+        if location.is_folder:
+            raise AccessDenied(f"access denied: {printable(location.typed)} is an allowed directory itself")
         above, name = os.path.split(real)
-        return descend(above), name, place
+        return open_for_traversal(above), name, location
 
-    def _retrying(self, path: str, act: Callable[[AllowedPath], _T]) -> _T:
-        return _until_still(path, lambda: act(self._resolve(path)))
+    def _run_resolved(self, path: str, act: Callable[[AllowedPath], _T]) -> _T:
+        return _retry_while_changing(path, lambda: act(self._resolve(path)))
 
     def _resolve(self, path: str) -> AllowedPath:
-        typed = self._typed(path)
-        real = self._spell(resolve(typed))
+        typed = self._absolute(path)
+        real = self._spelled_as_on_disk(resolve(typed))
         is_denied = False
         for folder in self._by_likelihood(typed):
-            # The first will do, and the others are left alone: one may lie on a mount that hangs.
-            if not folder.holds(real):
+            # The first folder that contains the path decides. Other folders may be on a mount that hangs.
+            own = folder.real_if_contains(real)
+            if own is None:
                 continue
-            if not self.is_denied(folder.names_below(real)):
-                is_folder = real == folder.real() or any(other.path in (typed, real) for other in self.folders)
+            if not self.denied or not self.is_denied(folder.names_below(real)):
+                is_folder = real == own or any(other.path in (typed, real) for other in self.folders)
                 return AllowedPath(typed=typed, real=real, is_folder=is_folder)
             is_denied = True
         if is_denied:
@@ -256,7 +274,7 @@ class Sandbox(Struct, frozen=True):
             f"allowed: {self._names()}"
         )
 
-    def _typed(self, path: str) -> str:
+    def _absolute(self, path: str) -> str:
         if not self.folders:
             raise AccessDenied("access denied: no folder is allowed")
         if not path or "\0" in path or _has_surrogate(path):
@@ -269,25 +287,26 @@ class Sandbox(Struct, frozen=True):
             raise AccessDenied(f"access denied: expected a POSIX path, got the Windows path {printable(path)}")
         path = _expand_home(path)
         if os.path.isabs(path):
-            candidates = [_normal(path)]
+            candidates = [_normalized(path)]
         else:
-            candidates = [_normal(os.path.join(folder.path, path)) for folder in self.folders]
+            candidates = [_normalized(os.path.join(folder.path, path)) for folder in self.folders]
         for candidate in candidates:
-            # The typed forms first: the real form of a folder on a hung mount would hold up calls that go elsewhere.
+            # The typed forms are compared first, because resolving a folder on a hanging mount would delay calls in
+            # other folders.
             above = [folder.path for folder in self.folders if _is_within(candidate, folder.path)]
             above = above or [real for real in (f.real() for f in self.folders) if _is_within(candidate, real)]
             if not above:
                 continue
-            # A denied name that is a symbolic link is denied too, wherever it leads.
-            if all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
+            # A symbolic link with a denied name is denied, whatever its target is.
+            if self.denied and all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
                 raise AccessDenied(f"access denied: {printable(path)} matches a deny pattern")
             return candidate
         raise AccessDenied(
             f"access denied: {printable(candidates[0])} is outside the allowed directories; allowed: {self._names()}"
         )
 
-    def _holds(self, real: str) -> bool:
-        return any(folder.holds(real) for folder in self._by_likelihood(real))
+    def _contains(self, real: str) -> bool:
+        return any(folder.real_if_contains(real) is not None for folder in self._by_likelihood(real))
 
     def _by_likelihood(self, typed: str) -> list[Folder]:
         return sorted(self.folders, key=lambda folder: not _is_within(typed, folder.path))
@@ -296,39 +315,39 @@ class Sandbox(Struct, frozen=True):
         shown = [printable(folder.path) for folder in self.folders[:10]]
         return ", ".join(shown) + (f" and {len(self.folders) - 10} more" if len(self.folders) > 10 else "")
 
-    def _spell(self, real: str) -> str:
-        """Use the spelling on disk if only the Unicode normalisation form differs.
+    def _spelled_as_on_disk(self, real: str) -> str:
+        """Return the path with the spelling on disk if only the Unicode normalisation form differs.
 
-        An ASCII name is not searched: that would list a directory for every file that does not exist.
+        An ASCII path is returned unchanged, because listing a directory for each missing path would be slow.
         """
-        if real.isascii() or os.path.lexists(real) or not self._holds(real):
+        if real.isascii() or os.path.lexists(real) or not self._contains(real):
             return real
-        at = "/"
+        directory = "/"
         names = components(real)
         for index, name in enumerate(names):
-            here = os.path.join(at, name)
+            here = os.path.join(directory, name)
             if not name.isascii() and not os.path.lexists(here):
-                if not self._holds(at):
+                if not self._contains(directory):
                     return real
-                twins = _twins(at, name)
-                if len(twins) > 1:
+                equal_names = _equal_names(directory, name)
+                if len(equal_names) > 1:
                     raise AccessDenied(
-                        f"access denied: {printable(name)} is ambiguous, {len(twins)} names look like it"
+                        f"access denied: {printable(name)} is ambiguous, {len(equal_names)} names look like it"
                     )
-                if not twins:
+                if not equal_names:
                     return real
-                spelled = resolve(os.path.join(at, twins[0], *names[index + 1 :]))
-                return self._spell(spelled)
-            at = here
+                spelled = resolve(os.path.join(directory, equal_names[0], *names[index + 1 :]))
+                return self._spelled_as_on_disk(spelled)
+            directory = here
         return real
 
 
-def _until_still(path: str, attempt: Callable[[], _T]) -> _T:
-    """Try again if a symbolic link was created or removed in the meantime."""
+def _retry_while_changing(path: str, attempt: Callable[[], _T]) -> _T:
+    """Repeat ``attempt`` while it raises PathChanged, up to ``_ATTEMPTS`` times."""
     for _ in range(_ATTEMPTS):
         try:
             return attempt()
-        except Swapped:
+        except PathChanged:
             continue
         except OSError as error:
             raise explain(error, path) from error
@@ -343,16 +362,17 @@ def _has_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _normal(path: str) -> str:
+def _normalized(path: str) -> str:
     normal = os.path.normpath(path)
-    return normal[1:] if normal.startswith("//") else normal  # POSIX keeps two leading slashes apart, Linux does not
+    # normpath keeps two leading slashes, which POSIX lets systems interpret. On Linux they mean one.
+    return normal[1:] if normal.startswith("//") else normal
 
 
 def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")
 
 
-def _twins(directory: str, name: str) -> list[str]:
+def _equal_names(directory: str, name: str) -> list[str]:
     wanted = unicodedata.normalize("NFC", name)
     descriptor = open_listing(directory)
     try:

@@ -1,8 +1,8 @@
-"""A search: the entries below a directory whose relative path matches a pattern.
+"""Searches the entries below a directory for relative paths that match a pattern.
 
 The search tools call it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors, so
-an abandoned thread has nothing to release. The results are in the order of the relative paths, component by component,
-so a relative path is a position to continue from, even if files were added or removed.
+an abandoned thread has nothing to release. The results are in the order of their relative paths, component by
+component, so a search can continue after any relative path, even if files were added or removed.
 
 Source: matches, exclusions and results are those of the reference filesystem server.
 """
@@ -25,25 +25,25 @@ from .sizes import wire_size
 __all__ = ["MAX_DEPTH", "Search"]
 
 MAX_DEPTH = 200
-"""Levels that a search goes down."""
+"""Maximum number of levels below the start of a search."""
 
 
 @define
 class Search:
-    """A walk down from a directory that collects what matches."""
+    """A walk through a directory and all directories below, which collects the paths that match."""
 
     sandbox: Sandbox
     start: str
     """The directory, absolute, as typed."""
 
     patterns: Sequence[GlobPattern]
-    """One of them must match; without any, everything does."""
+    """Patterns of which one must match. If empty, every path matches."""
 
     excluded: Sequence[GlobPattern]
     limit: int
     max_visited: int
     max_bytes: int = 2**53 - 1
-    """Maximum bytes of the results as JSON."""
+    """Maximum size of the results as JSON."""
     after: tuple[str, ...] = ()
     """Continue after this relative path."""
 
@@ -51,14 +51,14 @@ class Search:
     """Leave out directories and symbolic links."""
 
     found: list[str] = field(init=False, factory=list)
-    """Absolute paths, as typed up to the directory."""
+    """Absolute paths that begin with ``start``."""
 
     visited: int = field(init=False, default=0)
-    cut: str | None = field(init=False, default=None)
-    """The relative path to continue from, if the walk has ended at a bound."""
+    resume_after: str | None = field(init=False, default=None)
+    """The relative path after which the next call continues, if the walk has ended at a limit."""
 
     skipped: int = field(init=False, default=0)
-    """Directories that could not be listed."""
+    """Number of directories that could not be listed."""
 
     _real: str = field(init=False, default="")
     _stack: list[tuple[tuple[str, ...], Iterator[DirectoryEntry]]] = field(init=False, factory=list)
@@ -66,10 +66,10 @@ class Search:
     _bytes: int = field(init=False, default=0)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
-        """Continue the walk for a while. Returns whether there is more.
+        """Continue the walk for about ``seconds``. Return True if it must be continued.
 
         Raises:
-            ToolError: the first directory is none, or may not be listed.
+            ToolError: the start is not a directory, or may not be listed.
         """
         until = time.monotonic() + seconds
         if not self._real:
@@ -82,7 +82,7 @@ class Search:
                     checkpoint()
                 parts = (*above, entry.name)
                 deeper = self._visit(parts, entry, checkpoint)
-                if self.cut is not None:
+                if self.resume_after is not None:
                     self._stack.clear()
                     return False
                 if deeper is not None:
@@ -103,20 +103,20 @@ class Search:
     def _visit(
         self, parts: tuple[str, ...], entry: DirectoryEntry, checkpoint: Checkpoint
     ) -> Iterator[DirectoryEntry] | None:
-        """Add an entry if it matches; return its entries if it is a directory to search."""
+        """Add an entry if it matches. Return the entries of a directory in which the walk continues."""
         if any(pattern.matches(parts) for pattern in self.excluded):
             return None
         if parts > self.after:
             if self._matches(parts, entry) and self._is_allowed(parts, entry):
                 self.found.append(os.path.join(self.start, *parts))
                 self._bytes += wire_size(printable(self.found[-1])) + 2
-                # The one too many shows that there is more; one is there, however long it is.
+                # One path more than the limit shows that there are more. The first path is always kept.
                 if len(self.found) > self.limit or (self._bytes > self.max_bytes and len(self.found) > 1):
                     self.found.pop()
-                    self.cut = self._last
+                    self.resume_after = self._last
                     return None
             if self.visited >= self.max_visited:
-                self.cut = "/".join(parts)
+                self.resume_after = "/".join(parts)
                 return None
             self._last = "/".join(parts)
         if not entry.is_directory or len(parts) > MAX_DEPTH:
@@ -129,7 +129,7 @@ class Search:
         return not self.patterns or any(pattern.matches(parts) for pattern in self.patterns)
 
     def _from_cursor(self, entries: list[DirectoryEntry], above: tuple[str, ...]) -> Iterator[DirectoryEntry]:
-        """Leave out what lies before the cursor, without going into it."""
+        """Return the entries without those before ``after``, so that the walk does not enter them."""
         depth = len(above)
         if depth < len(self.after) and above == self.after[:depth]:
             first = self.after[depth]

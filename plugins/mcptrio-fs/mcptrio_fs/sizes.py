@@ -1,7 +1,6 @@
-"""The size of an answer on the wire, and the part of a text that fits.
+"""The size of an answer as JSON, and the part of a text that fits into one.
 
-The reading tools and the resources use it. The bounds are for the sent bytes, because JSON writes some characters as
-six.
+The reading tools and the resources use it. Limits apply to the JSON, because JSON encodes some characters in six bytes.
 
 Source: RFC 8259 section 7.
 """
@@ -13,55 +12,55 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from .reading import Text
 
-__all__ = ["AROUND", "MAX_TEXT", "fitting", "how_many_fit", "most_bytes_of_media", "wire_size"]
+__all__ = ["ENVELOPE_BYTES", "MAX_TEXT_BYTES", "how_many_fit", "max_media_bytes", "read_fitting", "wire_size"]
 
-AROUND = 32 * 1024
-"""Bytes of an answer apart from the text of a file or a list: members, notes, and a cursor, which may have four
+ENVELOPE_BYTES = 32 * 1024
+"""Bytes of an answer in addition to the text of a file or a list: members, notes, and a cursor, which may have four
 thousand escapes and occurs twice."""
-MAX_TEXT = 36_000
-"""Bytes of the text of one answer as JSON, about 9,000 tokens. With the notes after it, this is less than mcptrio's
-default limit for one result, which would cut off the note on how to continue."""
-_TRIES = 8
+MAX_TEXT_BYTES = 36_000
+"""Maximum size of the text of one answer as JSON, about 9,000 tokens. With its notes, the answer is below mcptrio's
+default limit for one result, which would otherwise cut off the note on how to continue."""
+_MAX_ATTEMPTS = 8
 
 
 def wire_size(text: str) -> int:
-    """Return the bytes of a text in JSON, without its quotes."""
+    """Return the size of a text in JSON in bytes, without its quotes."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2
 
 
-def most_bytes_of_media(most: int) -> int:
-    """Return how large a file may be to fit as Base64 into an answer of ``most`` bytes."""
-    return (most - AROUND) // 4 * 3
+def max_media_bytes(max_bytes: int) -> int:
+    """Return the size of the largest file whose Base64 fits into an answer of ``max_bytes``."""
+    return (max_bytes - ENVELOPE_BYTES) // 4 * 3
 
 
-async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int) -> Text:
-    """Return a part of a file that fits.
+async def read_fitting(read: Callable[[int], Awaitable[Text]], bound: int, max_bytes: int) -> Text:
+    """Return a part of a file whose text fits into an answer.
 
     Args:
-        read: reads up to this number of bytes of the file.
-        bound: the requested bytes.
-        most: maximum bytes of the text as JSON.
+        read: a function that reads at most the given number of bytes.
+        bound: the requested number of bytes.
+        max_bytes: maximum size of the text as JSON.
     """
-    bound = min(bound, most)
-    for _ in range(_TRIES):
+    bound = min(bound, max_bytes)
+    for _ in range(_MAX_ATTEMPTS):
         text = await read(bound)
         size = wire_size(text.text)
-        if size <= most or bound <= 4:
+        if size <= max_bytes or bound <= 4:
             return text
-        # As dense as it was; where it gets denser, there is another try.
-        bound = max(4, min(bound - 1, (text.end - text.start) * most // size))
-    return await read(max(4, most // 6))
+        # Assume that the smaller part has the same ratio of JSON to bytes. If its ratio is higher, try again.
+        bound = max(4, min(bound - 1, (text.end - text.start) * max_bytes // size))
+    return await read(max(4, max_bytes // 6))
 
 
-def how_many_fit(lines: Sequence[str], most: int) -> int:
-    """Return how many of these lines, from the first on, fit into an answer; at least one."""
-    # Almost always all: one pass over the whole text is ten times as fast as one for each line.
-    if wire_size("\n".join(lines)) <= most:
+def how_many_fit(lines: Sequence[str], max_bytes: int) -> int:
+    """Return how many of the first lines fit into an answer; at least one."""
+    # Almost always all of them fit. Measuring the whole text is ten times as fast as measuring each line.
+    if wire_size("\n".join(lines)) <= max_bytes:
         return len(lines)
     count, size = 0, 0
     for line in lines:
         size += wire_size(line) + 2  # the line end, which is two characters in JSON
-        if size > most and count:
+        if size > max_bytes and count:
             break
         count += 1
     return count

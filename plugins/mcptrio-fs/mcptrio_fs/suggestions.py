@@ -1,6 +1,6 @@
-"""Names that are close to a path that does not exist.
+"""Suggests existing names for a path that does not exist.
 
-Every call in a folder uses it for its error, so that a model corrects a path without listing the directory first.
+``FileAccess`` adds the suggestion to the error, so that a model can correct a path without listing the directory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from mcptrio.errors import ToolError
 
-from .errors import NotThere, printable
+from .errors import PathNotFound, printable
 from .listing import scan_start
 from .reading import Checkpoint
 from .sandbox import Sandbox
@@ -18,26 +18,26 @@ from .sandbox import Sandbox
 __all__ = ["suggestion"]
 
 _MAX_LEVELS = 20
-"""Missing directories above a path that are looked at."""
+"""Maximum number of missing directories above a path for which a suggestion is made."""
 _MAX_COMPARED = 2000
-"""Names of a directory that are compared, about 20 microseconds each."""
+"""Maximum number of names of a directory that are compared; each takes about 20 microseconds."""
 _MAX_SUGGESTED = 3
 
 
 def suggestion(sandbox: Sandbox, path: str, checkpoint: Checkpoint) -> str:
-    """The rest of the message that a path does not exist: its first missing part, and names that are close to it.
+    """Return the end of the message for a path that does not exist: its first missing directory, and similar names.
 
-    It contains only names that a listing would show.
+    The names are those that a listing shows.
     """
     missing = path.rstrip("/")
     for level in range(_MAX_LEVELS):
-        above, name = os.path.split(missing)
+        parent, name = os.path.split(missing)
         if not name:
             return ""
         try:
-            entries, _ = scan_start(sandbox, above or ".", checkpoint=checkpoint)
-        except NotThere:
-            missing = above
+            entries, _ = scan_start(sandbox, parent or ".", checkpoint=checkpoint)
+        except PathNotFound:
+            missing = parent
             continue
         except ToolError:
             return ""
@@ -45,6 +45,6 @@ def suggestion(sandbox: Sandbox, path: str, checkpoint: Checkpoint) -> str:
         close = [names[each] for each in get_close_matches(name.lower(), names, _MAX_SUGGESTED)]
         parts = [f"the directory {printable(missing)} does not exist"] if level else []
         if close:
-            parts.append(f"did you mean {' or '.join(printable(os.path.join(above, each)) for each in close)}?")
+            parts.append(f"did you mean {' or '.join(printable(os.path.join(parent, each)) for each in close)}?")
         return "".join(f"; {part}" for part in parts)
     return ""

@@ -1,9 +1,9 @@
-"""A tree: a directory and its contents.
+"""The tree of a directory and everything below.
 
-Called by the tree tool, in a worker thread, a slice at a time; between slices it keeps names and no descriptor. It is
-built level by level, so a limit omits the deepest levels first, and the rest is an overview.
+The tree tool calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors. The
+tree is built level by level, so a limit omits the deepest levels.
 
-A node has the name, the type and, for a directory, the children; ``truncated`` says that some are missing.
+A node has a name, a type and, for a directory, children. ``truncated`` is true if children are missing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .sandbox import Sandbox
 __all__ = ["MAX_DEPTH", "Tree"]
 
 MAX_DEPTH = 200
-"""Levels that a tree has at most; a reader of JSON may not go deeper."""
+"""Maximum number of levels of a tree."""
 
 
 @define
 class Tree:
-    """A tree that grows until it is complete or a bound is reached."""
+    """A tree that grows until it is complete or a limit is reached."""
 
     sandbox: Sandbox
     start: str
@@ -37,27 +37,27 @@ class Tree:
 
     excluded: Sequence[GlobPattern]
     limit: int
-    """Nodes."""
+    """Maximum number of nodes."""
 
     max_depth: int
     max_visited: int
 
     nodes: list[dict[str, Any]] = field(init=False, factory=list)
-    """The result: name, type, and children for directories."""
+    """The nodes of the first level."""
 
     count: int = field(init=False, default=0)
     visited: int = field(init=False, default=0)
-    cut: int = field(init=False, default=0)
-    """How many directories are unfinished."""
+    unfinished: int = field(init=False, default=0)
+    """Number of directories with missing children."""
 
     _real: str = field(init=False, default="")
     _queue: deque[tuple[tuple[str, ...], dict[str, Any]]] = field(init=False, factory=deque)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
-        """Continue the walk for a while. Returns whether there is more.
+        """Continue the tree for about ``seconds``. Return True if it must be continued.
 
         Raises:
-            ToolError: the first directory is none, or may not be listed.
+            ToolError: the start is not a directory, or may not be listed.
         """
         until = time.monotonic() + seconds
         if not self._real:
@@ -78,7 +78,7 @@ class Tree:
         return False
 
     def text(self) -> str:
-        """The tree with a line for each node, indented by level."""
+        """Return a line for each node, indented by level."""
         lines: list[str] = []
         stack = [("", iter(self.nodes))]
         while stack:
@@ -123,7 +123,7 @@ class Tree:
     def _leave_unfinished(self, node: dict[str, Any]) -> None:
         if "type" in node:
             node["truncated"] = True
-        self.cut += 1
+        self.unfinished += 1
 
 
 def _excludes(pattern: GlobPattern, parts: tuple[str, ...]) -> bool:

@@ -1,8 +1,9 @@
 """Writes and moves files atomically.
 
-The changing tools call it in a worker thread. A file is written under a temporary name in its opened directory and then
-renamed relative to that directory, so a reader never sees half of it, and a symbolic link in its place is replaced and
-not followed. A replaced file loses its owner if we may not set it, its access control lists and its hard links.
+The tools that change files call it in a worker thread. A file is written under a temporary name in its opened directory
+and then renamed relative to that directory. So a reader never sees an incomplete file, and a symbolic link at the path
+is replaced without being followed. A replaced file loses its access control lists, its hard links, and its owner if the
+server may not set it.
 
 Source: create, replace and move as in the reference filesystem server; link(2) and mkdir(2) decide atomically whether
 the destination exists.
@@ -21,11 +22,11 @@ from mcptrio.errors import ToolError
 
 from .errors import explain, printable
 from .reading import Checkpoint
-from .sandbox import Sandbox, Spot
+from .sandbox import OpenedParent, Sandbox
 
 __all__ = ["append", "move", "replace", "write"]
 
-_SLICE = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 """Errors of link(2) on file systems without hard links."""
 
@@ -33,20 +34,22 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 def write(
     sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, durable: bool = False, checkpoint: Checkpoint
 ) -> None:
-    """Create a file, or replace all of it; the mode bits of a replaced file are kept.
+    """Create a file, or replace all of it. The mode bits of a replaced file are kept.
 
     Args:
-        create_only: fail if something exists already.
-        durable: return when the data is on the disk.
+        create_only: fail if the path exists.
+        durable: return after the data is on the disk.
 
     Raises:
-        ToolError: the directory does not exist, or something else than a writable regular file has this path.
+        ToolError: the directory does not exist, or the path exists but is not a writable regular file.
     """
-    with _translated(path), sandbox.open_parent(path) as spot:
-        before = _existing(spot, path)
+    with _translate_errors(path), sandbox.open_parent(path) as parent:
+        before = _existing_status(parent, path)
         if create_only and before is not None:
             raise ToolError(f"already exists: {printable(path)}")
-        _put(spot, data, before, only_new=create_only, path=path, durable=durable, checkpoint=checkpoint)
+        _write_and_rename(
+            parent, data, before, must_not_exist=create_only, path=path, durable=durable, checkpoint=checkpoint
+        )
 
 
 def append(
@@ -59,15 +62,18 @@ def append(
         durable: as for ``write``.
 
     Raises:
-        ToolError: as ``write``; or the file would be too large, or has another hard link, which may be outside.
+        ToolError: as ``write``; or the file would be too large; or it has another hard link, which may be outside the
+            allowed folders.
     """
-    with _translated(path), sandbox.open_parent(path) as spot:
-        before = _existing(spot, path)
+    with _translate_errors(path), sandbox.open_parent(path) as parent:
+        before = _existing_status(parent, path)
         if before is None:
-            _put(spot, data, None, only_new=True, path=path, durable=durable, checkpoint=checkpoint)
+            _write_and_rename(
+                parent, data, None, must_not_exist=True, path=path, durable=durable, checkpoint=checkpoint
+            )
             return
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(spot.name, flags, dir_fd=spot.directory)
+        descriptor = os.open(parent.name, flags, dir_fd=parent.directory)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
@@ -82,8 +88,8 @@ def append(
                 )
             checkpoint()
             try:
-                # Without a checkpoint in between, so that a cancelled call has appended all or nothing.
-                _write_all(descriptor, data, _go_on)
+                # Without a checkpoint, so that a cancelled call appends either all of the data or nothing.
+                _write_all(descriptor, data, _no_checkpoint)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(descriptor, status.st_size)
@@ -100,17 +106,17 @@ def replace(
     """Replace a file that was read before.
 
     Args:
-        read: the fstat when it was read.
+        read: the status of the file when it was read.
         durable: as for ``write``.
 
     Raises:
-        ToolError: it has changed; nothing is written.
+        ToolError: the file has changed since then, and nothing is written.
     """
-    with _translated(path), sandbox.open_parent(path) as spot:
-        before = _existing(spot, path)
+    with _translate_errors(path), sandbox.open_parent(path) as parent:
+        before = _existing_status(parent, path)
         if before is None or _identity(before) != _identity(read):
             raise ToolError(f"{printable(path)} changed on disk during the edit; read it again")
-        _put(spot, data, before, only_new=False, path=path, durable=durable, checkpoint=checkpoint)
+        _write_and_rename(parent, data, before, must_not_exist=False, path=path, durable=durable, checkpoint=checkpoint)
 
 
 def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpoint) -> None:
@@ -121,7 +127,7 @@ def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpo
             file system.
     """
     with (
-        _translated(source),
+        _translate_errors(source),
         sandbox.open_parent(source, follow=False) as old,
         sandbox.open_parent(destination, follow=False) as new,
     ):
@@ -137,8 +143,8 @@ def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpo
             raise explain(error, source) from error
 
 
-def _move_directory(old: Spot, new: Spot) -> None:
-    """An empty directory made first reserves the name, and rename(2) replaces an empty directory in one step."""
+def _move_directory(old: OpenedParent, new: OpenedParent) -> None:
+    # mkdir(2) fails if the name exists, and so reserves it. rename(2) then replaces the empty directory atomically.
     os.mkdir(new.name, dir_fd=new.directory)
     try:
         os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
@@ -151,33 +157,32 @@ def _move_directory(old: Spot, new: Spot) -> None:
             ) from error
         if error.errno == errno.EINVAL:
             raise ToolError(
-                f"expected a destination outside {printable(old.place.typed)}, got one inside it"
+                f"expected a destination outside {printable(old.location.typed)}, got one inside it"
             ) from error
         raise
 
 
-def _move_entry(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) -> None:
+def _move_entry(old: OpenedParent, new: OpenedParent, status: os.stat_result, checkpoint: Checkpoint) -> None:
     try:
-        os.link(
-            old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False
-        )  # fails where something exists, which rename(2) does not
+        # link(2) fails if the destination exists; rename(2) would replace it.
+        os.link(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory, follow_symlinks=False)
     except OSError as error:
         if error.errno == errno.EXDEV and stat.S_ISREG(status.st_mode):
             _copy(old, new, status, checkpoint)
         elif error.errno in _NO_LINKS:
-            _rename_where_nothing_is(old, new)
+            _rename_to_free_name(old, new)
             return
         else:
             raise
     try:
         os.unlink(old.name, dir_fd=old.directory)
     except OSError:
-        with suppress(OSError):  # a move that cannot take the source away must not leave two
+        with suppress(OSError):  # a move that cannot remove the source must not leave a second file
             os.unlink(new.name, dir_fd=new.directory)
         raise
 
 
-def _rename_where_nothing_is(old: Spot, new: Spot) -> None:
+def _rename_to_free_name(old: OpenedParent, new: OpenedParent) -> None:
     """Rename if the destination does not exist. Without hard links, another program may create it in between."""
     with suppress(FileNotFoundError):
         os.stat(new.name, dir_fd=new.directory, follow_symlinks=False)
@@ -185,13 +190,13 @@ def _rename_where_nothing_is(old: Spot, new: Spot) -> None:
     os.rename(old.name, new.name, src_dir_fd=old.directory, dst_dir_fd=new.directory)
 
 
-def _copy(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) -> None:
+def _copy(old: OpenedParent, new: OpenedParent, status: os.stat_result, checkpoint: Checkpoint) -> None:
     source = os.open(old.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=old.directory)
     try:
         if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise ToolError(f"expected a file, got something else: {printable(old.place.typed)}")
+            raise ToolError(f"expected a file, got something else: {printable(old.location.typed)}")
         with _temporary(new) as (name, target):
-            while piece := os.read(source, _SLICE):
+            while piece := os.read(source, _CHUNK_BYTES):
                 checkpoint()
                 _write_all(target, piece, checkpoint)
             os.fchmod(target, status.st_mode & 0o777)
@@ -202,41 +207,42 @@ def _copy(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) 
         os.close(source)
 
 
-def _put(
-    spot: Spot,
+def _write_and_rename(
+    parent: OpenedParent,
     data: bytes,
     before: os.stat_result | None,
     *,
-    only_new: bool,
+    must_not_exist: bool,
     path: str,
     durable: bool,
     checkpoint: Checkpoint,
 ) -> None:
-    with _temporary(spot) as (name, descriptor):
+    with _temporary(parent) as (name, descriptor):
         _write_all(descriptor, data, checkpoint)
         if before is not None:
-            # Before the rename, so that a secret is not readable for all even for a moment; a file system that
-            # has no modes must not fail the write.
+            # Set before the rename, so that a secret is never readable for other users. A file system without owners
+            # or modes must not make the write fail.
             with suppress(OSError):
                 os.fchown(descriptor, before.st_uid, before.st_gid)
             with suppress(OSError):
                 os.fchmod(descriptor, before.st_mode & 0o777)
         if durable:
-            os.fsync(descriptor)  # or a power failure may leave the new name with nothing in it
+            os.fsync(descriptor)  # otherwise a power failure could leave an empty file under the new name
         checkpoint()
-        if only_new:
+        if must_not_exist:
             try:
-                _publish_new(spot, name)
+                _publish_new(parent, name)
             except FileExistsError as error:
                 raise ToolError(f"already exists: {printable(path)}") from error
         else:
-            os.rename(name, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+            os.rename(name, parent.name, src_dir_fd=parent.directory, dst_dir_fd=parent.directory)
         if durable:
-            _sync_directory(spot.directory)
+            _sync_directory(parent.directory)
 
 
 def _sync_directory(directory: int) -> None:
-    """Write the names of a directory to the disk. The sandbox's descriptor only passes through it."""
+    """Write the names of a directory to the disk."""
+    # The sandbox's descriptor may be O_PATH, which fsync(2) does not accept.
     opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.fsync(opened)
@@ -244,33 +250,33 @@ def _sync_directory(directory: int) -> None:
         os.close(opened)
 
 
-def _publish_new(spot: Spot, temporary: str) -> None:
+def _publish_new(parent: OpenedParent, temporary: str) -> None:
     try:
-        os.link(temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+        os.link(temporary, parent.name, src_dir_fd=parent.directory, dst_dir_fd=parent.directory)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         with suppress(FileNotFoundError):
-            os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
+            os.stat(parent.name, dir_fd=parent.directory, follow_symlinks=False)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
-        os.rename(temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+        os.rename(temporary, parent.name, src_dir_fd=parent.directory, dst_dir_fd=parent.directory)
 
 
 @contextmanager
-def _temporary(spot: Spot) -> Iterator[tuple[str, int]]:
-    """Yield a new file next to the intended one; it is removed unless it was renamed."""
+def _temporary(parent: OpenedParent) -> Iterator[tuple[str, int]]:
+    """Yield the name and descriptor of a new file in the directory. The file is removed if it was not renamed."""
     name = f".{secrets.token_hex(12)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o666, dir_fd=spot.directory)
+    descriptor = os.open(name, flags, 0o666, dir_fd=parent.directory)
     try:
         yield name, descriptor
     finally:
         os.close(descriptor)
         with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=spot.directory)
+            os.unlink(name, dir_fd=parent.directory)
 
 
-def _go_on() -> None:
+def _no_checkpoint() -> None:
     """The checkpoint of a write that must not stop in the middle."""
 
 
@@ -278,22 +284,24 @@ def _write_all(descriptor: int, data: bytes, checkpoint: Checkpoint) -> None:
     view = memoryview(data)
     while view:
         checkpoint()
-        view = view[os.write(descriptor, view[:_SLICE]) :]
+        view = view[os.write(descriptor, view[:_CHUNK_BYTES]) :]
 
 
-def _existing(spot: Spot, path: str) -> os.stat_result | None:
+def _existing_status(parent: OpenedParent, path: str) -> os.stat_result | None:
     """Return the status of an existing file, which must be regular and writable; ``None`` if there is none."""
     try:
-        status = os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
+        status = os.stat(parent.name, dir_fd=parent.directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        return None  # put there since the path was resolved; the rename replaces it
+        return None  # the link has appeared since the path was resolved, and the rename replaces it
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
         raise ToolError(f"expected a file, got {kind}: {printable(path)}")
     # A rename needs no permission on the file itself, but a read-only file must not be replaced.
-    if not os.access(spot.name, os.W_OK, dir_fd=spot.directory, effective_ids=os.access in os.supports_effective_ids):
+    if not os.access(
+        parent.name, os.W_OK, dir_fd=parent.directory, effective_ids=os.access in os.supports_effective_ids
+    ):
         raise ToolError(f"permission denied by the operating system: {printable(path)} is read-only")
     return status
 
@@ -303,7 +311,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -13,9 +13,9 @@ import trio.testing
 from attrs import define
 from mcptrio_fs.access import FileAccess, path_of, uri_of
 from mcptrio_fs.config import Config
+from mcptrio_fs.file_watcher import FileSubscriptions
 from mcptrio_fs.resources import FileResources
 from mcptrio_fs.sandbox import Sandbox
-from mcptrio_fs.watching import FileSubscriptions
 
 from mcptrio.errors import ToolError
 
@@ -91,7 +91,7 @@ class TestFolders:
 
         call.roots = (uri_of(str(outside)),)
         assert (await door.sandbox(call)).folders[0].path == str(inside)
-        door.forget_roots()
+        door.clear_roots_cache()
         assert (await door.sandbox(call)).folders[0].path == str(outside)
 
         await trio.sleep(31)
@@ -201,7 +201,7 @@ async def test_edits_of_one_file_are_serialized(inside: Path) -> None:
     steps: list[str] = []
 
     async def edit(name: str) -> None:
-        async with door.one_at_a_time("f"):
+        async with door.edit_lock("f"):
             steps.append(f"{name} begins")
             await trio.lowlevel.checkpoint()
             steps.append(f"{name} ends")
@@ -211,7 +211,7 @@ async def test_edits_of_one_file_are_serialized(inside: Path) -> None:
             nursery.start_soon(edit, name)
 
     assert [step.split()[0] for step in steps[::2]] == [step.split()[0] for step in steps[1::2]]
-    assert door._editing == {}
+    assert door._edit_locks == {}
 
 
 async def test_changed_file_notifies_its_subscribers(inside: Path) -> None:

@@ -16,7 +16,7 @@ from mcptrio_fs.access import FileAccess
 from mcptrio_fs.changes import FileChanges
 from mcptrio_fs.files import Files
 from mcptrio_fs.resources import FileResources
-from mcptrio_fs.sizes import MAX_TEXT
+from mcptrio_fs.sizes import MAX_TEXT_BYTES
 
 from mcptrio import Client, MCPError, Server, connect
 from mcptrio.protocol.revisions.registry import LATEST
@@ -78,11 +78,11 @@ async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind:
             offset = int(note[2])
         assert "".join(pieces) == whole
         # The pieces are not tiny either.
-        assert len(pieces) <= 6 * len(whole.encode()) * 3 // MAX_TEXT + 20
+        assert len(pieces) <= 6 * len(whole.encode()) * 3 // MAX_TEXT_BYTES + 20
         for lines in ({"end_line": 10**6}, {"start_line": -(10**6)}):
             result = await client.call_tool("read_text_file", {"path": "a.txt", **lines})
             assert "\n[bytes " in text_of(result)
-            assert weight(result) > MAX_TEXT // 10
+            assert weight(result) > MAX_TEXT_BYTES // 10
 
 
 async def test_several_files_share_the_size_limit(inside: Path) -> None:
@@ -118,7 +118,7 @@ async def test_lists_are_split_into_pages_that_fit(inside: Path) -> None:
         assert seen == names
 
         *lines, note = text_of(await client.call_tool("directory_tree", {"path": "."})).splitlines()
-        assert len("".join(lines)) > MAX_TEXT // 10
+        assert len("".join(lines)) > MAX_TEXT_BYTES // 10
         assert note.startswith("[directories not expanded: ")
         assert {line.strip().partition("/")[0] for line in lines} <= {*names, "d" * 200}
 

@@ -73,7 +73,7 @@ def test_environment_overrides_the_table() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"folder": ["/a"]}, r"^plugins\.fs\.folder: .* did you mean folders\?"),
+        ({"folder": ["/a"]}, r"^plugins\.fs\.folder: .* did you mean `folders`\?"),
         ({"patterns": []}, r"^plugins\.fs\.patterns: .*expected one of deny, durable, folders"),
         ({"folders": "/a"}, r"^plugins\.fs\.folders: expected a list, got '/a'"),
         ({"folders": [1]}, r"^plugins\.fs\.folders"),

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcptrio_fs import Config
 from mcptrio_fs.access import FileAccess
-from mcptrio_fs.contents import ContentSearch
+from mcptrio_fs.content_search import ContentSearch
 from mcptrio_fs.files import Files
-from mcptrio_fs.matching import LinePattern
+from mcptrio_fs.line_pattern import LinePattern
 from mcptrio_fs.patterns import GlobPattern
 from mcptrio_fs.sandbox import Sandbox
-from mcptrio_fs.sizes import MAX_TEXT
+from mcptrio_fs.sizes import MAX_TEXT_BYTES
 
 from mcptrio import Client, Server, ToolError, connect
 from mcptrio.types import TextContent
@@ -118,7 +118,7 @@ async def test_answer_is_bounded_by_its_size(inside: Path) -> None:
         (inside / f"{number:02}").write_text(f"hit {'x' * 5000}\n" * 100)
     text = await grep(inside, pattern="hit", limit=10_000)
 
-    assert MAX_TEXT // 2 < len(text) < MAX_TEXT + 500
+    assert MAX_TEXT_BYTES // 2 < len(text) < MAX_TEXT_BYTES + 500
     assert text.splitlines()[1].endswith("xxx…")
     assert re.search(r"\[\d+ files searched; continue with cursor=\d+:\d\d\]$", text)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcptrio_fs.completing import MAX_PROPOSALS, complete_path
-from mcptrio_fs.errors import AccessDenied, NotThere
+from mcptrio_fs.errors import AccessDenied, PathNotFound
 from mcptrio_fs.listing import DirectoryPage, format_size, list_entries
+from mcptrio_fs.path_completion import MAX_COMPLETIONS, complete_path
 from mcptrio_fs.patterns import GlobPattern
 from mcptrio_fs.sandbox import Folder, Sandbox
 from mcptrio_fs.search import Search
@@ -175,7 +175,7 @@ class TestListing:
 
         with pytest.raises(ToolError, match="expected a directory"):
             page(sandbox, "f")
-        with pytest.raises(NotThere):
+        with pytest.raises(PathNotFound):
             page(sandbox, "none")
         with pytest.raises(AccessDenied):
             page(sandbox, str(outside))
@@ -228,10 +228,10 @@ class TestSearch:
                 while True:
                     walk = search(sandbox, "**", limit=limit, max_visited=max_visited, after=after)
                     paths += walk.found
-                    if walk.cut is None:
+                    if walk.resume_after is None:
                         break
                     assert len(walk.found) <= limit
-                    after = walk.cut
+                    after = walk.resume_after
 
                 assert paths == whole
 
@@ -239,8 +239,8 @@ class TestSearch:
         walk = search(sandbox, "**/*.py", limit=1)
         (project / "src/app.py").unlink()
 
-        assert walk.cut is not None
-        assert search(sandbox, "**/*.py", after=walk.cut).found == [str(project / "src/lib/util.py")]
+        assert walk.resume_after is not None
+        assert search(sandbox, "**/*.py", after=walk.resume_after).found == [str(project / "src/lib/util.py")]
 
     def test_folders_before_the_cursor_are_skipped(self, sandbox: Sandbox, project: Path) -> None:
         assert search(sandbox, "**/*.py", after="src/app.py").visited < search(sandbox, "**/*.py").visited
@@ -249,7 +249,7 @@ class TestSearch:
         walk = search(crowded, "**/*9.txt", limit=10)
 
         assert len(walk.found) == 10
-        assert search(crowded, "**/*9.txt", limit=5000, after=walk.cut or "").found[0].endswith("00109.txt")
+        assert search(crowded, "**/*9.txt", limit=5000, after=walk.resume_after or "").found[0].endswith("00109.txt")
 
     def test_cancelled_search_stops_early(self, crowded: Sandbox, crowd: Path) -> None:
         walk = Search(crowded, str(crowd), [GlobPattern.parse("**")], (), 10, 100_000)
@@ -297,7 +297,7 @@ class TestTree:
             "src/lib/util.py",
         ]
         assert grown.nodes[0] == {"name": "README.md", "type": "file"}
-        assert grown.cut == 0
+        assert grown.unfinished == 0
 
     @pytest.mark.parametrize("pattern", ["lib", "src/lib", "**/lib", "l*b", "src/l*"])
     def test_names_are_excluded_anywhere_and_patterns_where_they_match(
@@ -317,7 +317,7 @@ class TestTree:
     def test_huge_directory_is_truncated(self, crowded: Sandbox, crowd: Path) -> None:
         grown = tree(crowded, limit=100)
 
-        assert (grown.count, grown.cut) == (100, 1)
+        assert (grown.count, grown.unfinished) == (100, 1)
 
     def test_links_are_shown_as_files_and_not_followed(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
         (inside / "loop").symlink_to(".")
@@ -347,4 +347,4 @@ class TestCompletion:
     def test_completion_proposals_are_limited(self, crowded: Sandbox, crowd: Path) -> None:
         values = complete_path(crowded, f"{crowd}/crowd/0", checkpoint=go_on)
 
-        assert (len(values), values[0]) == (MAX_PROPOSALS, f"{crowd}/crowd/00000.txt")
+        assert (len(values), values[0]) == (MAX_COMPLETIONS, f"{crowd}/crowd/00000.txt")

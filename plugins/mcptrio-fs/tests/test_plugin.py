@@ -232,7 +232,7 @@ async def test_running_search_is_cancelled(inside: Path) -> None:
 async def test_invalid_setting_quarantines_the_plugin() -> None:
     server = Server(plugins=[mcptrio_fs], config={"mcptrio_fs": {"folder": []}})
 
-    assert "did you mean folders?" in (server.plugins.plugins["mcptrio_fs"].failure or "")
+    assert "did you mean `folders`?" in (server.plugins.plugins["mcptrio_fs"].failure or "")
     assert server.status.plugins[0].state == "quarantined"
 
 

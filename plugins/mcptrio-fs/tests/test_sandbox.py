@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from mcptrio_fs.errors import AccessDenied, NotThere
+from mcptrio_fs.errors import AccessDenied, PathNotFound
 from mcptrio_fs.patterns import GlobPattern
 from mcptrio_fs.reading import read_bytes, read_text
 from mcptrio_fs.sandbox import Folder, Sandbox
@@ -192,7 +192,7 @@ def test_unicode_twin_that_leads_outside_is_refused(sandbox: Sandbox, inside: Pa
 
 
 def test_missing_file_is_not_found(sandbox: Sandbox, inside: Path) -> None:
-    with pytest.raises(NotThere, match="not found: no/such"):
+    with pytest.raises(PathNotFound, match="not found: no/such"):
         read(sandbox, "no/such")
 
 
@@ -332,7 +332,7 @@ class TestRaces:
                     seen.add(type(error).__name__)
 
         assert "harmless" in seen
-        assert seen <= {"harmless", "AccessDenied", "NotThere"}
+        assert seen <= {"harmless", "AccessDenied", "PathNotFound"}
         assert open_descriptors() == before
 
     def test_reading_a_file_swapped_for_a_link_never_escapes(

@@ -27,7 +27,7 @@ from mcptrio_fs.results import (
     sizes_text,
 )
 from mcptrio_fs.search import Search
-from mcptrio_fs.sizes import MAX_TEXT
+from mcptrio_fs.sizes import MAX_TEXT_BYTES
 
 from mcptrio import ResourceNotFound, Server, ToolError, connect
 
@@ -134,7 +134,7 @@ class TestReading:
         *lines, note = (await files.read_text_file(call, "a.log")).split("\n")
 
         assert set(lines) == {"A line of a log."}
-        assert 30_000 < len("\n".join(lines)) < MAX_TEXT
+        assert 30_000 < len("\n".join(lines)) < MAX_TEXT_BYTES
         offset = len("\n".join(lines)) + 1
         assert note == f"[bytes 0 to {offset} of 17000000; continue with offset={offset}]"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 import trio
 from attrs import define, field
-from mcptrio_fs.watching import FileSubscriptions, FileWatcher, Fingerprint
+from mcptrio_fs.file_watcher import FileSubscriptions, FileWatcher, Fingerprint
 
 
 @define

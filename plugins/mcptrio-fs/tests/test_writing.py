@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from mcptrio_fs.errors import AccessDenied, NotThere
+from mcptrio_fs.errors import AccessDenied, PathNotFound
 from mcptrio_fs.sandbox import Folder, Sandbox
 from mcptrio_fs.writing import append, move, replace, write
 
@@ -96,7 +96,7 @@ def test_write_to_a_path_that_is_not_a_regular_file_is_refused(sandbox: Sandbox,
         put(sandbox, "pipe")
     with pytest.raises(AccessDenied, match="allowed directory itself"):
         put(sandbox, inside)
-    with pytest.raises(NotThere):
+    with pytest.raises(PathNotFound):
         put(sandbox, "no/such/directory.txt")
     (inside / "file").touch()
     with pytest.raises(ToolError, match="expected a directory"):
@@ -190,7 +190,7 @@ class TestMakingDirectories:
                 sandbox.make_directories(path)
 
     def test_missing_allowed_folder_is_not_made(self, tmp_path: Path) -> None:
-        with pytest.raises(NotThere):
+        with pytest.raises(PathNotFound):
             Sandbox((Folder(str(tmp_path / "later")),)).make_directories("x")
         assert names(tmp_path) == []
 
@@ -291,11 +291,11 @@ class TestMoving:
             shift(nested, "d", "e")
 
     def test_move_error_names_the_missing_path(self, sandbox: Sandbox, inside: Path) -> None:
-        with pytest.raises(NotThere, match="not found: a"):
+        with pytest.raises(PathNotFound, match="not found: a"):
             shift(sandbox, "a", "b")
 
         (inside / "a").touch()
-        with pytest.raises(NotThere, match="not found: no/b"):
+        with pytest.raises(PathNotFound, match="not found: no/b"):
             shift(sandbox, "a", "no/b")
 
     @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")

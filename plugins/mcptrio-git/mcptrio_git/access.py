@@ -1,7 +1,7 @@
 """Runs git for a call: in a checked repository, with one writer at a time, and within a deadline.
 
-Every tool, resource, prompt and completion uses it. Only this module runs git, so every run has a checked repository, a
-clean environment, and bounds on output and time.
+All tools, resources, prompts and completions use it. Only this module runs git, so every git process has a checked
+repository, a clean environment, and limits of output and time.
 """
 
 from __future__ import annotations
@@ -19,46 +19,62 @@ from attrs import define, field, frozen
 from mcptrio import Context, ToolError
 
 from .arguments import check_name, check_revision
-from .binary import Binary, find_git, read_version
+from .binary import GitBinary, find_git, read_version
 from .config import Config
 from .environment import Kind, environment
 from .process import GitCommand, Output, run
 from .progress import GitProgress
 from .repositories import Repositories, Repository
-from .text import printable, redacted, text_of
+from .text import printable, redact_urls, text_of
 
-__all__ = ["LISTING", "GitAccess", "Object", "RepositoryWork", "reason_of", "said_by"]
+__all__ = [
+    "MAX_LIST_BYTES",
+    "GitAccess",
+    "GitObject",
+    "RepositoryWork",
+    "failure_reason",
+    "messages_of",
+    "missing_directory",
+]
 
 logger = logging.getLogger(__name__)
 
-LISTING = 8 * 1024 * 1024
-"""Bytes of a list that are read for one result; a longer list is truncated, and the result says so."""
+MAX_LIST_BYTES = 8 * 1024 * 1024
+"""Maximum number of bytes of a list that are read for one result; a longer list is marked as truncated."""
 
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
-_SURVEYED = (
+_CHECKED_SETTINGS = (
     r"^(core\.(worktree|sshcommand|gitproxy|alternaterefscommand)|filter\..*\.(clean|smudge|process)|merge\..*\.driver"
     r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|include\.path|includeif\..*\.path)$"
 )
 _OBJECT = rf"({_ID}) (commit|tree|blob|tag) ([0-9]+)"
 _REPOSITORY_SCOPES = ("local", "worktree")
-"""Scopes of configuration that belong to the repository."""
+"""The scopes of git's configuration that belong to the repository."""
 _MAX_MESSAGE_CHARS = 2000
-_SURVEYS = 1000
-"""Repositories whose surveys are cached; when full, the oldest one is evicted."""
-_SETTLED, _COARSE = 0.03, 2.0
-"""Seconds after which another change of a file also changes its time stamp: the first for time stamps from the system's
-clock, which ticks every 10 ms or more often; the second for file systems that store whole seconds."""
+_MAX_CACHED_CHECKS = 1000
+"""Maximum number of repositories whose checks are cached; when full, the least recently used one is evicted."""
+_STAMP_RESOLUTION, _COARSE_STAMP_RESOLUTION = 0.03, 2.0
+"""Seconds after which another change of a file also changes its time stamp. The first is for time stamps from the
+system's clock, which ticks at least every 10 ms; the second is for file systems that store whole seconds."""
 
 _Stamp = tuple[tuple[int, ...] | None, ...]
 
 
 @frozen(eq=False, repr=False)
-class Object:
-    """The object of a revision."""
+class GitObject:
+    """A git object."""
 
     id: str
     kind: str
     size: int
+
+
+def missing_directory(path: str) -> str:
+    """Return the problem of a configured path that is no directory."""
+    return (
+        f"repositories of [plugins.git]: expected a directory, got nothing or something else at {printable(path)}; "
+        "create it or correct the setting"
+    )
 
 
 @define(eq=False, repr=False)
@@ -67,11 +83,11 @@ class GitAccess:
 
     config: Config
     repositories: Repositories = field(init=False)
-    _surveys: dict[Repository, tuple[_Stamp, tuple[str, ...]]] = field(init=False, factory=dict)
-    """The programs that a repository's own configuration names, and the files that this was read from."""
-    _binary: Binary | None = field(init=False, default=None)
+    _checked_configurations: dict[Repository, tuple[_Stamp, tuple[str, ...]]] = field(init=False, factory=dict)
+    """For each repository, the programs that its own configuration names, and the stamp of the configuration files."""
+    _binary: GitBinary | None = field(init=False, default=None)
     _processes: trio.CapacityLimiter = field(init=False)
-    _writing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
+    _write_locks: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.repositories = Repositories(self.config)
@@ -82,61 +98,58 @@ class GitAccess:
         if not self.config.repositories and self.config.clone_folder is None:
             logger.warning("no repository is allowed; set repositories in [plugins.git] or MCPTRIO_GIT_REPOSITORIES")
         for path in await trio.to_thread.run_sync(self.repositories.missing, abandon_on_cancel=True):
-            logger.warning(
-                "repositories of [plugins.git]: expected a directory, got nothing or something else at %s; "
-                "create it or correct the setting",
-                printable(path),
-            )
+            logger.warning("%s", missing_directory(path))
 
     @asynccontextmanager
     async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[RepositoryWork]:
-        """Open a repository for one call, within the timeout of its kind. Only one call at a time changes something.
+        """Open a repository for one call, with the timeout of its kind. Only one call at a time may change it.
 
         Raises:
             ToolError: the repository is not allowed, git is missing, or the timeout has expired.
         """
-        async with self._in_time(kind):
+        async with self._within_timeout(kind):
             repository, stamp = await trio.to_thread.run_sync(self._find, repo_path, limiter=ctx.server.threads)
             binary = await self.binary(ctx)
             progress = GitProgress(ctx, "git", kind is Kind.NETWORK)
             work = RepositoryWork(self, repository, binary, kind, progress)
             if kind is Kind.READ:
-                await self._survey(work, stamp)
+                await self._check_configuration(work, stamp)
                 yield work
             else:
-                async with self._one_writer(repository.common_dir):
+                async with self._write_lock(repository.common_dir):
                     # The previous writer may have changed the configuration.
                     stamp = await trio.to_thread.run_sync(_stamp, repository, limiter=ctx.server.threads)
-                    await self._survey(work, stamp)
+                    await self._check_configuration(work, stamp)
                     yield work
 
     @asynccontextmanager
     async def open_folder(self, ctx: Context, folder: str) -> AsyncIterator[RepositoryWork]:
-        """Work in a folder that holds no repository yet, with a remote.
+        """Open a folder in which git creates a repository from a remote.
 
         Raises:
             ToolError: git is missing, or the timeout has expired.
         """
-        async with self._in_time(Kind.NETWORK):
+        async with self._within_timeout(Kind.NETWORK):
             binary = await self.binary(ctx)
-            nowhere = Repository(root=folder, git_dir="", common_dir="")
-            async with self._one_writer(folder):
-                yield RepositoryWork(self, nowhere, binary, Kind.NETWORK, GitProgress(ctx, "git", talks=True))
+            no_repository = Repository(root=folder, git_dir="", common_dir="")
+            async with self._write_lock(folder):
+                progress = GitProgress(ctx, "git", uses_network=True)
+                yield RepositoryWork(self, no_repository, binary, Kind.NETWORK, progress)
 
-    async def binary(self, ctx: Context) -> Binary:
-        """Return the path and version of git, which is searched until it has been found once.
+    async def binary(self, ctx: Context) -> GitBinary:
+        """Return the path and version of git. The first successful search is cached.
 
         Raises:
-            ToolError: there is none, or it is too old.
+            ToolError: git was not found, or is too old.
         """
         if self._binary is None:
             path = await trio.to_thread.run_sync(find_git, self.config.git, limiter=ctx.server.threads)
             env = environment(self.config, Kind.READ, root=os.sep, is_bare=False)
             output = await self.run(
                 GitCommand(argv=(path, "version"), cwd=os.sep, env=env, limit=1000),
-                GitProgress(ctx, "git", talks=False),
+                GitProgress(ctx, "git", uses_network=False),
             )
-            self._binary = Binary(path=path, version=read_version(text_of(output.stdout)))
+            self._binary = GitBinary(path=path, version=read_version(text_of(output.stdout)))
         return self._binary
 
     async def run(self, command: GitCommand, progress: GitProgress) -> Output:
@@ -148,21 +161,21 @@ class GitAccess:
         repository = self.repositories.find(repo_path)
         return repository, _stamp(repository)
 
-    async def _survey(self, work: RepositoryWork, stamp: _Stamp) -> None:
+    async def _check_configuration(self, work: RepositoryWork, stamp: _Stamp) -> None:
         """Check the configuration, unless its files have not changed since the last check."""
-        known = self._surveys.pop(work.repository, None)
+        known = self._checked_configurations.pop(work.repository, None)
         if known is None or known[0] != stamp:
-            is_whole = await work.survey()
-            if not is_whole or not _is_settled(stamp):
+            is_whole = await work.check_configuration()
+            if not is_whole or not _detects_every_change(stamp):
                 return
             known = stamp, work.programs
         work.programs = known[1]
-        self._surveys[work.repository] = known
-        if len(self._surveys) > _SURVEYS:
-            del self._surveys[next(iter(self._surveys))]
+        self._checked_configurations[work.repository] = known
+        if len(self._checked_configurations) > _MAX_CACHED_CHECKS:
+            del self._checked_configurations[next(iter(self._checked_configurations))]
 
     @asynccontextmanager
-    async def _in_time(self, kind: Kind) -> AsyncIterator[None]:
+    async def _within_timeout(self, kind: Kind) -> AsyncIterator[None]:
         config = self.config
         seconds = {
             Kind.READ: config.read_timeout,
@@ -180,30 +193,30 @@ class GitAccess:
             ) from error
 
     @asynccontextmanager
-    async def _one_writer(self, data: str) -> AsyncIterator[None]:
-        """Let one call at a time change a repository. Against other programs, git's own lock files protect it."""
-        lock, waiting = self._writing.get(data, (trio.Lock(), 0))
-        self._writing[data] = lock, waiting + 1
+    async def _write_lock(self, data: str) -> AsyncIterator[None]:
+        """Hold the lock for changing a repository. Git's own lock files protect it from other programs."""
+        lock, waiting = self._write_locks.get(data, (trio.Lock(), 0))
+        self._write_locks[data] = lock, waiting + 1
         try:
             async with lock:
                 yield
         finally:
-            lock, waiting = self._writing.pop(data)
+            lock, waiting = self._write_locks.pop(data)
             if waiting > 1:
-                self._writing[data] = lock, waiting - 1
+                self._write_locks[data] = lock, waiting - 1
 
 
 @define(eq=False, repr=False)
 class RepositoryWork:
-    """One call's work in one repository."""
+    """Runs the git commands of one call in one repository."""
 
     access: GitAccess
     repository: Repository
-    binary: Binary
+    binary: GitBinary
     kind: Kind
     progress: GitProgress
     programs: tuple[str, ...] = field(init=False, default=())
-    """Settings of the repository's own that name programs."""
+    """Keys of the repository's own configuration that name programs."""
 
     @property
     def config(self) -> Config:
@@ -213,23 +226,25 @@ class RepositoryWork:
     def root(self) -> str:
         return self.repository.root
 
-    async def survey(self) -> bool:
+    async def check_configuration(self) -> bool:
         """Check the repository's own configuration for programs and for another work tree.
 
         Returns:
-            True if the result is valid until one of its own files changes: it includes no other file, and the path of
-            the work tree contains no links.
+            True if the result is valid until one of the repository's configuration files changes. It is not if they
+            include other files, or set a work tree, whose path may contain links.
 
         Raises:
-            ToolError: its work tree is elsewhere.
+            ToolError: the configuration sets another work tree.
         """
-        arguments = ("config", "-z", "--show-scope", "--get-regexp", _SURVEYED)
+        arguments = ("config", "-z", "--show-scope", "--get-regexp", _CHECKED_SETTINGS)
         output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
         if output.cut:
-            raise ToolError(f"expected a configuration of at most {LISTING} bytes, got more at {printable(self.root)}")
+            raise ToolError(
+                f"expected a configuration of at most {MAX_LIST_BYTES} bytes, got more at {printable(self.root)}"
+            )
         programs: list[str] = []
         is_whole = True
-        parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and is returned unchanged
+        parts = os.fsdecode(output.stdout).split("\0")  # fsdecode, because a key may contain bytes that are not UTF-8
         for scope, setting in zip(parts[::2], parts[1::2], strict=False):
             key, _, value = setting.partition("\n")
             if scope not in _REPOSITORY_SCOPES:
@@ -256,21 +271,21 @@ class RepositoryWork:
         kind: Kind | None = None,
         stdin: bytes = b"",
         skip: int = 0,
-        limit: int = LISTING,
+        limit: int = MAX_LIST_BYTES,
         codes: Sequence[int] = (0,),
     ) -> Output:
         """Run a git command.
 
         Args:
-            arguments: without ``git``; values from outside have been checked.
-            options: options of git that come before the command.
-            kind: the rights of the command, if less than those of the call.
-            skip: bytes of output that are dropped first.
-            limit: bytes of output that are kept; beyond them the command is ended, and the output is ``cut``.
-            codes: the exit statuses of success.
+            arguments: the command and its arguments. Values from outside must have been checked.
+            options: options of git that precede the command.
+            kind: the rights of the command, if it needs less than those of the call.
+            skip: number of bytes of output that are dropped first.
+            limit: maximum number of bytes of output. A command with more is ended, and its output is ``cut``.
+            codes: the exit codes that mean success.
 
         Raises:
-            ToolError: it failed; the message is git's.
+            ToolError: the command failed; the error has git's message.
         """
         self.progress.what = f"git {arguments[0]}"
         command = GitCommand(
@@ -285,36 +300,36 @@ class RepositoryWork:
         )
         output = await self.access.run(command, self.progress)
         if output.code not in codes and not output.cut:
-            raise ToolError(f"git {arguments[0]} failed: {reason_of(output)}")
+            raise ToolError(f"git {arguments[0]} failed: {failure_reason(output)}")
         return output
 
     async def text(self, *arguments: str, codes: Sequence[int] = (0,)) -> str:
-        """Return the output of a reading command without the line end; empty if its exit status is allowed but not
-        0."""
+        """Return the output of a command that reads, without the last line end; empty if the exit code is allowed but
+        not 0."""
         output = await self.git(*arguments, kind=Kind.READ, codes=codes)
         return text_of(output.stdout).rstrip("\n") if output.code == 0 else ""
 
     async def resolve(self, revision: str, where: str, *, with_path: bool = False) -> str:
-        """The id of the commit that a revision names; with a path, of whatever it names.
+        """Return the id of the commit that a revision names, or with ``with_path`` that of any object.
 
         Raises:
-            ToolError: it is no revision, or names nothing.
+            ToolError: the revision is invalid or does not exist.
         """
-        [found] = await self.look_up((revision, where), with_path=with_path)
+        [found] = await self.resolve_all((revision, where), with_path=with_path)
         return found.id
 
-    async def look_up(self, *wanted: tuple[str, str], with_path: bool = False) -> list[Object]:
-        """Resolve revisions: to commits, or with a path to any object. Uses one process for all.
+    async def resolve_all(self, *wanted: tuple[str, str], with_path: bool = False) -> list[GitObject]:
+        """Resolve revisions to commits, or with ``with_path`` to any objects, in one git process.
 
         Args:
             wanted: pairs of a revision and its argument.
 
         Raises:
-            ToolError: one of them is not a revision, or does not exist.
+            ToolError: a revision is invalid or does not exist.
         """
         names = [check_revision(revision, where, with_path=with_path) for revision, where in wanted]
         found = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
-        objects: list[Object] = []
+        objects: list[GitObject] = []
         for each, (revision, where) in zip(found, wanted, strict=True):
             if each is None:
                 unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
@@ -322,19 +337,19 @@ class RepositoryWork:
             objects.append(each)
         return objects
 
-    async def objects(self, *names: str) -> list[Object | None]:
-        """Return the objects with these names, which contain no line ends. On standard input, a name cannot be an
-        option."""
+    async def objects(self, *names: str) -> list[GitObject | None]:
+        """Return the objects with these names, which must not contain line ends. ``None`` stands for a missing one."""
+        # On standard input, a name cannot be an option.
         text = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogatepass")
         output = await self.git("cat-file", "--batch-check", kind=Kind.READ, stdin=text)
-        found: list[Object | None] = []
+        found: list[GitObject | None] = []
         for line in text_of(output.stdout).split("\n")[: len(names)]:
-            facts = re.fullmatch(_OBJECT, line)  # otherwise the line repeats the name, followed by "missing" or similar
-            found.append(Object(facts[1], facts[2], int(facts[3])) if facts else None)
+            facts = re.fullmatch(_OBJECT, line)  # for a missing object, the line is the name and "missing"
+            found.append(GitObject(facts[1], facts[2], int(facts[3])) if facts else None)
         return found
 
     async def resolve_range(self, revision: str, where: str) -> tuple[str, str, str]:
-        """A revision, or two of them: ``a..b``, ``a...b``; a side that is left out is HEAD.
+        """Resolve a revision, or a range of two: ``a..b`` or ``a...b``. A side that is left out is HEAD.
 
         Returns:
             The first id, the dots, and the second id; the latter two are empty for one revision.
@@ -342,30 +357,30 @@ class RepositoryWork:
         for dots in ("...", ".."):
             if dots in revision:
                 first, _, second = revision.partition(dots)
-                one, other = await self.look_up((first or "HEAD", where), (second or "HEAD", where))
+                one, other = await self.resolve_all((first or "HEAD", where), (second or "HEAD", where))
                 return one.id, dots, other.id
         return await self.resolve(revision, where), "", ""
 
-    async def check_name(self, space: str, name: str, where: str) -> str:
-        """Return the full name of a branch or tag, which can be no option, refspec (``:``, ``+``) or pattern.
+    async def check_name(self, prefix: str, name: str, where: str) -> str:
+        """Return the full name of a branch or tag. It cannot be an option, a refspec (``:``, ``+``) or a pattern.
 
         Args:
             space: ``refs/heads/`` or ``refs/tags/``.
 
         Raises:
-            ToolError: it is not a valid name for git.
+            ToolError: git does not allow this name.
         """
         check_name(name, where)
-        output = await self.git("check-ref-format", space + name, kind=Kind.READ, codes=(0, 1))
+        output = await self.git("check-ref-format", prefix + name, kind=Kind.READ, codes=(0, 1))
         if output.code:
             raise ToolError(
                 f"expected a name that git allows (see git help check-ref-format) at `{where}`,"
                 f" got {printable(name, 200)!r}"
             )
-        return space + name
+        return prefix + name
 
     async def head(self) -> tuple[str | None, str | None]:
-        """The branch that is checked out, and its commit; None for a detached HEAD, and before the first commit."""
+        """Return the checked-out branch, None for a detached HEAD, and its commit, None before the first commit."""
         branch = await self.text("symbolic-ref", "--quiet", "--short", "HEAD", codes=(0, 1))
         commit = await self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", codes=(0, 1, 128))
         return branch or None, commit or None
@@ -375,7 +390,7 @@ class RepositoryWork:
 
 
 def _stamp(repository: Repository) -> _Stamp:
-    """Return the stamps of the files of the repository's own configuration, which change with it. Blocks."""
+    """Return a value that changes with the files of the repository's own configuration. Blocks."""
     files = (os.path.join(repository.common_dir, "config"), os.path.join(repository.git_dir, "config.worktree"))
     stamps: list[tuple[int, ...] | None] = []
     for file in files:
@@ -388,24 +403,24 @@ def _stamp(repository: Repository) -> _Stamp:
     return tuple(stamps)
 
 
-def _is_settled(stamp: _Stamp) -> bool:
-    """Return whether every change of one of the files will change its stamp."""
+def _detects_every_change(stamp: _Stamp) -> bool:
+    """Return whether each further change of one of the files will change the stamp."""
     now = time.time_ns()
     changed = [each[-1] for each in stamp if each is not None]
-    return all(at + 10**9 * (_SETTLED if at % 10**9 else _COARSE) < now for at in changed)
+    return all(at + 10**9 * (_STAMP_RESOLUTION if at % 10**9 else _COARSE_STAMP_RESOLUTION) < now for at in changed)
 
 
-def reason_of(output: Output) -> str:
-    """The reason of a failure: the end of the command's own messages."""
-    message = said_by(output)
+def failure_reason(output: Output) -> str:
+    """Return the reason of a failure: the last messages of the command, or its exit code."""
+    message = messages_of(output)
     if "index.lock" in message:
-        message += "\nanother git process is at work in this repository, or one was killed there"
+        message += "\nanother git process is running in this repository, or was killed there"
     return message or f"exit code {output.code}"
 
 
-def said_by(output: Output) -> str:
+def messages_of(output: Output) -> str:
     """Return the messages of a command and its hooks: the last 2000 characters, without secrets in URLs."""
-    whole = text_of(output.stdout[-_MAX_MESSAGE_CHARS:] + b"\n" + output.stderr).replace("\r", "\n")
-    lines = [line.rstrip() for line in whole.split("\n") if line.strip() and not line.startswith("hint: ")]
-    message = redacted("\n".join(printable(line, 500) for line in lines[-50:]))
+    output_text = text_of(output.stdout[-_MAX_MESSAGE_CHARS:] + b"\n" + output.stderr).replace("\r", "\n")
+    lines = [line.rstrip() for line in output_text.split("\n") if line.strip() and not line.startswith("hint: ")]
+    message = redact_urls("\n".join(printable(line, 500) for line in lines[-50:]))
     return message if len(message) <= _MAX_MESSAGE_CHARS else "…" + message[-_MAX_MESSAGE_CHARS:]

@@ -1,7 +1,7 @@
 """The types of the tools' parameters, and the checks before git sees a value.
 
-``Work`` and the tools use it. A value is data: nothing that begins with ``-`` is passed where git expects options or
-revisions; a revision is resolved to the id of an object before it is used; paths follow ``--``, without magic.
+``RepositoryWork`` and the tools use it. A value that begins with ``-`` is never passed where git expects options or
+revisions. A revision is resolved to the id of an object before it is used. Paths follow ``--`` and have no magic.
 
 Source: gitrevisions(7); gitglossary(7), "pathspec"; git-check-ref-format(1).
 """
@@ -27,14 +27,14 @@ __all__ = [
     "check_line_range",
     "check_message",
     "check_name",
+    "check_option_value",
     "check_paths",
-    "check_plain",
     "check_revision",
-    "offset_of",
+    "parse_cursor",
 ]
 
-# A description or bound here takes a model's tokens in up to 27 tools. git_list_repositories describes repo_path, the
-# checks below bound lengths, and the last line of a page says which cursor or offset comes next.
+# A description or limit here would cost a model's tokens in up to 27 tools. git_list_repositories describes repo_path,
+# the checks below limit lengths, and the last line of a page has the next cursor or offset.
 RepoPath = str
 Offset = Annotated[int, Meta(ge=0)]
 Limit = Annotated[int, Meta(ge=1)]
@@ -48,11 +48,11 @@ _MAX_MESSAGE_CHARS = 100_000
 _MAX_PLAIN_CHARS = 1000
 
 
-def check_plain(value: str, where: str) -> str:
-    """Return a value that follows ``=`` or is a separate argument: without control characters and a leading dash.
+def check_option_value(value: str, where: str) -> str:
+    """Return the value of an option, which must have no leading dash and no control characters.
 
     Raises:
-        ToolError: it is invalid.
+        ToolError: the value is invalid or too long.
     """
     if value.startswith("-") or len(value) > _MAX_PLAIN_CHARS or re.search(_CONTROL, value):
         raise ToolError(
@@ -63,13 +63,13 @@ def check_plain(value: str, where: str) -> str:
 
 
 def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
-    """A revision such as ``main``, ``HEAD~2``, ``v1.0``, ``stash@{0}`` or an id.
+    """Return a revision such as ``main``, ``HEAD~2``, ``v1.0``, ``stash@{0}`` or an id.
 
     Args:
-        with_path: ``rev:path`` is fine too.
+        with_path: True to allow ``rev:path`` as well.
 
     Raises:
-        ToolError: it does not fit.
+        ToolError: the text cannot be a revision.
     """
     if not value or value[0] in "-^" or len(value) > _MAX_REVISION_CHARS or re.search(_CONTROL, value):
         raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' at `{where}`, got {_shown(value)}")
@@ -79,10 +79,10 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
 
 
 def check_message(value: str, where: str) -> str:
-    """The message of a commit or tag, which git reads from its standard input.
+    """Return the message of a commit or tag, which git reads from its standard input.
 
     Raises:
-        ToolError: it is empty, too long, or holds NUL.
+        ToolError: the message is empty, too long, or contains NUL.
     """
     if not value.strip() or len(value) > _MAX_MESSAGE_CHARS or "\0" in value:
         raise ToolError(f"expected a message of 1 to {_MAX_MESSAGE_CHARS} characters without NUL at `{where}`")
@@ -90,10 +90,10 @@ def check_message(value: str, where: str) -> str:
 
 
 def check_name(value: str, where: str) -> str:
-    """The name of a branch or tag; git checks the rest of its form.
+    """Return the name of a branch or tag. Git checks its further rules.
 
     Raises:
-        ToolError: it does not fit.
+        ToolError: the text cannot be a name.
     """
     if not value or value.startswith("-") or len(value) > 250 or re.search(_CONTROL, value) or "@{" in value:
         raise ToolError(f"expected the name of a branch or tag at `{where}`, got {_shown(value)}")
@@ -104,8 +104,8 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
     """Return the paths relative to the root, for git's arguments after ``--``.
 
     Raises:
-        ToolError: they are too many or too long, or one leads out of the work tree, or begins with ``:``, which would
-            be magic.
+        ToolError: there are too many paths, or a path is too long, leads out of the work tree, or begins with ``:``,
+            which would be magic.
     """
     if len(paths) > _MAX_PATHS:
         raise ToolError(f"expected at most {_MAX_PATHS} paths at `{where}`, got {len(paths)}; pass folders or globs")
@@ -118,16 +118,16 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
         if os.path.commonpath((absolute, root)) != root:
             raise ToolError(f"expected a path inside the repository at `{place}`, got {_shown(path)}")
         relative = os.path.relpath(absolute, root)
-        # The slash at the end of a glob says "folders only", and "./" keeps a leading colon from being magic.
+        # A slash at the end of a glob restricts it to folders. "./" keeps a leading colon from being magic.
         checked.append(("./" if relative.startswith(":") else "") + relative + ("/" if path.endswith("/") else ""))
     return checked
 
 
 def check_line_range(value: str, paths: Sequence[str]) -> str:
-    """The option with which ``git log`` follows lines, or a function, of the one checked path.
+    """Return the option with which ``git log`` follows lines or a function of a checked path.
 
     Raises:
-        ToolError: it is neither a range nor a name, or there is not one path.
+        ToolError: the value is neither a range nor a name, or there is not exactly one path.
     """
     is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", value) is not None
     if not is_name and not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
@@ -139,11 +139,11 @@ def check_line_range(value: str, paths: Sequence[str]) -> str:
     return rf"-L:\<{value}\>:{paths[0]}" if is_name else f"-L{value}:{paths[0]}"
 
 
-def offset_of(cursor: str) -> int:
-    """The number of entries before a page, from the cursor that ``str`` of that number has made.
+def parse_cursor(cursor: str) -> int:
+    """Return the number of entries before a page. The cursor is this number as text.
 
     Raises:
-        ToolError: the cursor is not one of ours.
+        ToolError: the cursor is invalid.
     """
     if not cursor:
         return 0

@@ -1,6 +1,6 @@
-"""Finds the git command once, and checks its version.
+"""Finds the git command, and checks its version.
 
-``Access`` calls it before the first git process. The result is an absolute path, so a repository that is the working
+``GitAccess`` calls it before the first git process. The result is an absolute path, so a repository that is the working
 directory cannot provide its own git.
 """
 
@@ -14,16 +14,16 @@ from attrs import frozen
 
 from mcptrio.errors import ToolError
 
-__all__ = ["MIN_VERSION", "Binary", "find_git", "read_version"]
+__all__ = ["MIN_VERSION", "GitBinary", "find_git", "read_version"]
 
 MIN_VERSION = (2, 36)
-"""The first with ``git worktree list -z``; those before lack fixes of what a foreign repository may do besides."""
+"""The first version with ``git worktree list -z``. Older versions also lack fixes against malicious repositories."""
 
 _VERSION = r"git version (\d+)\.(\d+)"
 
 
 @frozen(kw_only=True, eq=False, repr=False)
-class Binary:
+class GitBinary:
     """A git command that is new enough."""
 
     path: str
@@ -31,10 +31,10 @@ class Binary:
 
 
 def find_git(command: str) -> str:
-    """The absolute path of the command. Blocks.
+    """Return the absolute path of the command. Blocks.
 
     Raises:
-        ToolError: there is none.
+        ToolError: the command was not found.
     """
     found = shutil.which(os.path.expanduser(command))
     if found is None:
@@ -43,10 +43,10 @@ def find_git(command: str) -> str:
 
 
 def read_version(output: str) -> tuple[int, int]:
-    """The version in the output of ``git version``.
+    """Return the version in the output of ``git version``.
 
     Raises:
-        ToolError: it is too old, or not git.
+        ToolError: the version is too old, or the command is not git.
     """
     found = re.match(_VERSION, output)
     version = (int(found[1]), int(found[2])) if found else None

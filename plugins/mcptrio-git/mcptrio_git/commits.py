@@ -1,6 +1,6 @@
-"""Commits: the log format, and its parser.
+"""The log format for commits, and its parser.
 
-The tools that return commits use it. Fields end in NUL, so a message cannot pose as another commit.
+The tools that return commits use it. Fields end with NUL, so a message cannot imitate another commit.
 
 Source: git-log(1), "PRETTY FORMATS" and ``-z``.
 """
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .text import clip, named, text_of
+from .text import name_text, text_of, truncate
 
 __all__ = ["LOG", "Commit", "Log", "parse_log"]
 
 _FIELDS = ("%H", "%P", "%an", "%ae", "%aI", "%cn", "%cI", "%D", "%s", "%b")
 LOG = ("log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--format=tformat:" + "%x00".join(_FIELDS))
-"""The beginning of the command; the revisions follow."""
+"""The arguments of ``git log`` that precede the revisions."""
 
 _MAX_BODY_CHARS = 10_000
-"""Characters of one message; a merge may list thousands of others."""
+"""Maximum length of one message. The message of a merge may list thousands of commits."""
 
 
 class Commit(Struct, frozen=True, kw_only=True):
@@ -59,8 +59,11 @@ class Log(Struct, frozen=True, kw_only=True):
 
 
 def parse_log(output: bytes) -> list[Commit]:
-    """Return the commits in an output of ``LOG``. An incomplete one is dropped, unless it is the first: a message may
-    be longer than the limit, and the next page begins after it."""
+    """Return the commits in an output of ``LOG``.
+
+    An incomplete commit is dropped unless it is the first one. Its message may be longer than the limit, and the next
+    page must begin after it.
+    """
     *fields, rest = output.split(b"\0")
     width = len(_FIELDS)
     if 0 < len(fields) < width:
@@ -73,12 +76,12 @@ def _commit(fields: list[bytes]) -> Commit:
     return Commit(
         id=id.decode("ascii"),
         parents=tuple(parents.decode("ascii").split()),
-        author=clip(text_of(author), 500),
-        email=clip(text_of(email), 500),
+        author=truncate(text_of(author), 500),
+        email=truncate(text_of(email), 500),
         date=text_of(date),
-        committer=clip(text_of(committer), 500),
+        committer=truncate(text_of(committer), 500),
         committed=text_of(committed),
-        refs=tuple(named(refs).split(", ")) if refs else (),
-        subject=clip(text_of(subject), 1000),
-        body=clip(text_of(body).rstrip("\n"), _MAX_BODY_CHARS),
+        refs=tuple(name_text(refs).split(", ")) if refs else (),
+        subject=truncate(text_of(subject), 1000),
+        body=truncate(text_of(body).rstrip("\n"), _MAX_BODY_CHARS),
     )

@@ -1,7 +1,7 @@
 """The settings of the operator: ``[plugins.git]`` in mcptrio.toml, or ``MCPTRIO_GIT_<KEY>`` in the environment.
 
-mcptrio makes it before the plugin is registered. Forbidden tools are not offered; without ``repositories`` no
-repository can be used.
+mcptrio creates a Config before it registers the plugin. Tools that it forbids are not offered. Without ``repositories``
+and ``clone_folder``, no repository can be used.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ def _check_paths(_: object, attribute: Attribute[tuple[Path, ...]], value: tuple
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of the plugin. Sizes are bytes, times seconds."""
+    """The settings of the plugin. Sizes are in bytes, times in seconds."""
 
     repositories: tuple[Path, ...] = field(default=(), validator=_check_paths)
-    """Allowed repositories: each entry is a repository, a path in one, or a folder of repositories. In a folder, all
-    repositories below it count; a path in a repository means only that repository."""
+    """Allowed repositories: each entry is a repository, a path in one, or a folder of repositories. A folder allows all
+    repositories below it; a path in a repository allows only that repository."""
 
     clone_folder: Path | None = None
-    """The folder new repositories are cloned into, which may then be used; unset, nothing is cloned."""
+    """The folder for new clones, whose repositories are allowed too. Unset: the clone tool is not offered."""
 
     allow_write: bool = True
     """Offer the tools that change a repository on this machine: add, commit, branch, checkout and so on."""
 
     allow_network: bool = False
-    """Offer the tools that talk to remotes: fetch and push, with ``allow_write`` also pull and clone."""
+    """Offer the tools that contact remotes: fetch and push, with ``allow_write`` also pull and clone."""
 
     hooks: bool = True
-    """Run the hooks of a repository, and the programs its own configuration names (filters, merge drivers, those that
-    sign, ssh, credential helpers), when something is changed or a remote is asked. Reading never runs them."""
+    """Run the hooks of a repository, and the programs that its own configuration names (filters, merge drivers, signing
+    programs, ssh, credential helpers), when a call changes it or contacts a remote. Reading never runs them."""
 
     protocols: tuple[str, ...] = field(default=("https", "ssh"), validator=_check_protocols)
-    """The protocols remotes may be reached by: ``https``, ``ssh``, ``http``, ``git``, ``file``."""
+    """The protocols that are allowed for remotes: ``https``, ``ssh``, ``http``, ``git``, ``file``."""
 
     git: str = "git"
-    """The git command, a name to be found in PATH or an absolute path; 2.36 or newer."""
+    """The git command, version 2.36 or newer: a name that is looked up in PATH, or an absolute path."""
 
     max_output_bytes: int = field(default=1024 * 1024, validator=[ge(1000), le(64 * 1024 * 1024)])
     """Maximum bytes of a diff or file in one result; 1000 to 64 MiB."""
@@ -63,7 +63,7 @@ class Config:
     """Maximum entries of a list in one result; 1 to 100000."""
 
     max_processes: int = field(default=8, validator=[ge(1), le(1000)])
-    """Git processes at a time; calls beyond wait. 1 to 1000."""
+    """Maximum number of concurrent git processes, 1 to 1000; further calls wait."""
 
     read_timeout: float = field(default=60.0, validator=[ge(0.1), le(86400)])
     """Seconds for a call that reads; 0.1 to a day."""
@@ -72,4 +72,4 @@ class Config:
     """Seconds for a call that changes something, hooks included; 0.1 to a day."""
 
     network_timeout: float = field(default=900.0, validator=[ge(0.1), le(86400)])
-    """Seconds for a call that talks to a remote; 0.1 to a day."""
+    """Seconds for a call that contacts a remote; 0.1 to a day."""

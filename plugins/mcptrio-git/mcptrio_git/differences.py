@@ -1,7 +1,7 @@
-"""Diffs: the text in pages, and the changed files.
+"""Reads diffs in pages, with the list of changed files.
 
-The tools that show or make changes use it. No program of the repository runs: no external diff, no text conversion, and
-nothing in submodules.
+The tools that show or make changes use it. No programs of the repository run: external diff programs, text conversion
+and submodules are switched off.
 
 Source: git-diff(1); gitattributes(5), "Performing text diffs of binary files".
 """
@@ -15,18 +15,18 @@ from typing import Literal
 from msgspec import Struct
 
 from .access import RepositoryWork
-from .text import named, page_of
+from .text import name_text, page_of
 
-__all__ = ["PLAIN", "Diff", "FileChange", "FileStat", "list_staged", "read_diff"]
+__all__ = ["DIFF_OPTIONS", "Diff", "FileChange", "FileStat", "list_staged", "read_diff"]
 
-PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
-"""For every command that prints differences."""
+DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+"""Options of every command that prints differences."""
 
 _MAX_FILES = 500
-_ROOM = 128 * 1024
-"""Bytes of the list of files that are read together with a diff; a longer list is read by a separate command."""
-_HEAD = r"(?:diff --git .*\n)?index [0-9a-f]+\.\.[0-9a-f]+(?: [0-7]{6})?\n(?=--- )"
-"""What git prints above ``---`` and ``+++``, which name the file again. In a diff no other line begins like this."""
+_FILE_LIST_BYTES = 128 * 1024
+"""Maximum size of the list of files that is read together with a diff; a separate command reads a longer list."""
+_FILE_HEADER = r"(?:diff --git .*\n)?index [0-9a-f]+\.\.[0-9a-f]+(?: [0-7]{6})?\n(?=--- )"
+"""The lines that git prints above ``---`` and ``+++``, which repeat the file's name. No other line begins like this."""
 _COUNTED = rb"(?:\d+|-)\t(?:\d+|-)\t"
 
 Kind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed", "unmerged", "unknown"]
@@ -75,7 +75,7 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """A file that is not as it was."""
+    """A changed file."""
 
     path: str
     change: Kind
@@ -84,42 +84,47 @@ class FileChange(Struct, frozen=True, kw_only=True):
 async def read_diff(
     work: RepositoryWork, command: Sequence[str], paths: Sequence[str], *, start: int, limit: int
 ) -> Diff:
-    """A piece of a diff.
+    """Return a part of a diff.
 
     Args:
-        command: such as ``("diff", "--cached")``, with ids in the place of revisions.
-        start: the byte at which it begins.
-        limit: The maximum size of the text in bytes.
+        command: such as ``("diff", "--cached")``, with ids instead of revisions.
+        start: the offset of the part in bytes.
+        limit: maximum size of the text in bytes.
     """
     name, *options = command
     if start == 0:
-        both = await work.git(name, "--numstat", "--patch", "-z", *PLAIN, *options, "--", *paths, limit=limit + _ROOM)
-        counted, patch = _divided(both.stdout)
+        both = await work.git(
+            name, "--numstat", "--patch", "-z", *DIFF_OPTIONS, *options, "--", *paths, limit=limit + _FILE_LIST_BYTES
+        )
+        counted, patch = _split_numstat(both.stdout)
         if counted is not None and (len(patch) >= limit or not both.cut):
             return _diff(patch[:limit], counted, start=0, cut=both.cut or len(patch) > limit)
-    output = await work.git(name, "--patch", *PLAIN, *options, "--", *paths, skip=start, limit=limit)
+    output = await work.git(name, "--patch", *DIFF_OPTIONS, *options, "--", *paths, skip=start, limit=limit)
     stats = b""
     if start == 0 and output.stdout:
-        counting = (option for option in options if not option.startswith("--unified="))  # which asks for a diff
-        stats = (await work.git(name, "--numstat", "-z", *PLAIN, *counting, "--", *paths)).stdout
+        # --unified would print the diff again.
+        counting = (option for option in options if not option.startswith("--unified="))
+        stats = (await work.git(name, "--numstat", "-z", *DIFF_OPTIONS, *counting, "--", *paths)).stdout
     return _diff(output.stdout, stats, start=start, cut=output.cut)
 
 
 async def list_staged(work: RepositoryWork) -> list[FileChange]:
     """Return the changes that a commit would contain."""
     output = await work.git(
-        "diff", "--cached", "--name-status", "-z", "--no-renames", "--ignore-submodules=dirty", *PLAIN
+        "diff", "--cached", "--name-status", "-z", "--no-renames", "--ignore-submodules=dirty", *DIFF_OPTIONS
     )
     fields = output.stdout.split(b"\0")[:-1]
     return [
-        FileChange(path=named(path), change=_KINDS.get(named(letter)[:1], "unknown"))
+        FileChange(path=name_text(path), change=_KINDS.get(name_text(letter)[:1], "unknown"))
         for letter, path in zip(fields[::2], fields[1::2], strict=False)
     ]
 
 
-def _divided(output: bytes) -> tuple[bytes | None, bytes]:
-    """An output of ``--numstat --patch -z``: the list of files, which ends in an empty field, and the diff. The list
-    is None if it is incomplete, and with conflicts, because git then prints the diff without it."""
+def _split_numstat(output: bytes) -> tuple[bytes | None, bytes]:
+    """Split an output of ``--numstat --patch -z`` into the list of files, which ends with an empty field, and the diff.
+
+    The list is None if it is incomplete, or if there are conflicts, for which git prints no list.
+    """
     if not output:
         return b"", b""
     position = 0
@@ -140,7 +145,7 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
     page = page_of(patch, start=start, cut=cut)
     files = _parse_numstat(stats)
     return Diff(
-        diff=_without_heads(page.text, start),
+        diff=_without_file_headers(page.text, start),
         files=tuple(files[:_MAX_FILES]),
         files_truncated=len(files) > _MAX_FILES,
         truncated=cut,
@@ -148,10 +153,10 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
     )
 
 
-def _without_heads(patch: str, start: int) -> str:
-    """Remove the lines that only repeat the names of a file and of its two versions."""
-    # A later part may begin within a line, whose end is content.
-    return re.sub(("^" if start == 0 else r"(?<=\n)") + _HEAD, "", patch, flags=re.MULTILINE)
+def _without_file_headers(patch: str, start: int) -> str:
+    """Remove the lines that only repeat the name of a file and the ids of its two versions."""
+    # A later part may begin within a line, whose rest could look like a header.
+    return re.sub(("^" if start == 0 else r"(?<=\n)") + _FILE_HEADER, "", patch, flags=re.MULTILINE)
 
 
 def _parse_numstat(output: bytes) -> list[FileStat]:
@@ -170,10 +175,10 @@ def _parse_numstat(output: bytes) -> list[FileStat]:
             index += 2
         files.append(
             FileStat(
-                path=named(path),
+                path=name_text(path),
                 additions=None if added == b"-" else int(added),
                 deletions=None if deleted == b"-" else int(deleted),
-                original_path=None if original is None else named(original),
+                original_path=None if original is None else name_text(original),
             )
         )
     return files

@@ -1,7 +1,7 @@
-"""The environment and configuration of every git process.
+"""The environment and configuration of each git process.
 
-``Work`` uses it. Everything that runs a program, asks a question or goes elsewhere is off for all commands; the
-``Kind`` of a command allows more.
+``RepositoryWork`` uses it. By default, git must not run other programs, ask questions or use the network. The ``Kind``
+of a command allows more.
 
 Source: git(1), "Environment Variables"; git-config(1); githooks(5).
 """
@@ -21,29 +21,29 @@ class Kind(Enum):
     """The rights of a command."""
 
     READ = "read"
-    """Neither change anything nor run anything but git."""
+    """Change nothing, and run no program except git."""
     WRITE = "write"
     """Change the repository, and run its hooks if ``Config.hooks`` allows; if the network is allowed, also fetch
     missing objects of a partial clone."""
     NETWORK = "network"
-    """Reach remotes, and otherwise as ``WRITE``."""
+    """Contact remotes, with the rights of ``WRITE``."""
 
 
 _PASSED_VARIABLES = frozenset(
     {
-        # Who commits, and how the operator reaches remotes and installs git; the rest of GIT_* is taken away, for it
-        # may point to another repository or name a program.
+        # These name the author, and how the operator reaches remotes and has installed git. Other variables GIT_* are
+        # dropped, because they may point to another repository or name a program.
         *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
         *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH"),
         *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
     }
 )
-_DROPPED = frozenset({"LANGUAGE", "LC_ALL", "SSH_ASKPASS", "PAGER", "LESS", "EDITOR", "VISUAL"})
+_DROPPED_VARIABLES = frozenset({"LANGUAGE", "LC_ALL", "SSH_ASKPASS", "PAGER", "LESS", "EDITOR", "VISUAL"})
 
 _VARIABLES = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",  # set and empty: no program is asked, not even SSH_ASKPASS
+    "GIT_ASKPASS": "",  # if it is empty, git runs no program to ask for a password, not even SSH_ASKPASS
     "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
     "GIT_EDITOR": ":",
@@ -76,7 +76,7 @@ _SETTINGS = {
 }
 
 
-_USUAL = {
+_DEFAULT_PROGRAMS = {
     "core.sshcommand": "ssh",
     "core.alternaterefscommand": "true",
     "gpg.program": "gpg",
@@ -94,23 +94,23 @@ def environment(
 
     Args:
         root: the working directory; git does not look for a repository above it.
-        is_bare: whether ``root`` is a bare repository. Otherwise git must not use bare ones, because a work tree may
-            contain files that look like one, with a configuration that runs programs.
-        programs: keys of the repository's configuration that name programs, such as filters and merge drivers; they are
-            off unless the command changes something and ``Config.hooks`` is on.
+        is_bare: True if ``root`` is a bare repository. Otherwise git must not use bare repositories, because files in a
+            work tree may look like one whose configuration runs programs.
+        programs: keys of the repository's configuration that name programs, such as filters and merge drivers. They are
+            disabled unless the command changes something and ``Config.hooks`` is on.
     """
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name not in _DROPPED and (not name.startswith("GIT_") or name in _PASSED_VARIABLES)
+        if name not in _DROPPED_VARIABLES and (not name.startswith("GIT_") or name in _PASSED_VARIABLES)
     }
     variables.update(_VARIABLES)
     variables["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
     # An empty list allows no protocol. In a partial clone, a read then cannot fetch missing objects; a checkout can, if
     # the network is allowed.
-    talks = kind is Kind.NETWORK or (kind is Kind.WRITE and config.allow_network)
-    variables["GIT_ALLOW_PROTOCOL"] = ":".join(config.protocols) if talks else ""
-    if not talks:
+    uses_network = kind is Kind.NETWORK or (kind is Kind.WRITE and config.allow_network)
+    variables["GIT_ALLOW_PROTOCOL"] = ":".join(config.protocols) if uses_network else ""
+    if not uses_network:
         variables["GIT_NO_LAZY_FETCH"] = "1"
     settings = {**_SETTINGS, "safe.bareRepository": "all" if is_bare else "explicit"}
     if kind is Kind.READ:
@@ -118,10 +118,10 @@ def environment(
     if kind is Kind.READ or not config.hooks:
         settings["core.hooksPath"] = os.devnull
         for key in programs:
-            settings.update(_without(key))
-            if key == "core.gitproxy":  # of this one the first setting counts
+            settings.update(_disabled(key))
+            if key == "core.gitproxy":  # git uses the first value of this setting, but the environment overrides it
                 variables["GIT_PROXY_COMMAND"] = ""
-    # By the environment and not by -c: there a key may hold "=".
+    # The option -c could not set a key that contains "=".
     variables["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
         variables[f"GIT_CONFIG_KEY_{number}"] = key
@@ -129,14 +129,14 @@ def environment(
     return variables
 
 
-def _without(key: str) -> Mapping[str, str]:
-    """Settings that disable a program, or replace it by git's own."""
+def _disabled(key: str) -> Mapping[str, str]:
+    """Return settings that disable a program, or replace it with git's default."""
     section, _, rest = key.partition(".")
     if section in ("core", "gpg"):
-        return {key: _USUAL.get(key, "false")}
+        return {key: _DEFAULT_PROGRAMS.get(key, "false")}
     if section == "credential":
-        return {"credential.helper": ""}  # which forgets all those before, of whatever URL
+        return {"credential.helper": ""}  # an empty value clears all earlier helpers, for every URL
     name = rest.rpartition(".")[0]
     if section == "merge":
-        return {key: "false"}  # it fails, so the file is left as a conflict; an empty one would succeed
+        return {key: "false"}  # the command fails, which leaves a conflict; an empty command would succeed
     return {key: "", f"filter.{name}.required": "false"}

@@ -1,8 +1,8 @@
-"""The tools that look around: branches, tags, stashes, work trees, remotes, blame, search, common ancestors.
+"""The tools that inspect a repository: branches, tags, stashes, work trees, remotes, blame, search, common ancestors.
 
-The plugin registers them. They change nothing and run nothing but git.
+The plugin registers them. They change nothing and run no program except git.
 
-Source: ``git_branch`` of the reference git server (2026.10.19); its users have asked for the others.
+Source: ``git_branch`` of the reference git server (2026.10.19). The other tools were requested by its users.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from mcptrio import Context, ToolError, tool
 
-from .access import GitAccess, reason_of
-from .arguments import Limit, Paths, RepoPath, check_paths, offset_of
-from .blaming import Blame, Hunk, parse_blame
+from .access import GitAccess, failure_reason
+from .arguments import Limit, Paths, RepoPath, check_paths, parse_cursor
+from .blame import Blame, Hunk, parse_blame
 from .examples import in_repository
 from .listings import (
     Matches,
@@ -35,11 +35,11 @@ from .listings import (
 )
 from .references import Branches, Tags, list_branches, list_tags
 from .rendering import (
-    MAX_TEXT,
+    MAX_PAGE_CHARS,
     blame_text,
     branch_line,
     branches_text,
-    fitting,
+    how_many_fit,
     hunk_text,
     match_line,
     matches_text,
@@ -58,11 +58,11 @@ from .rendering import (
 
 __all__ = ["Ancestry", "GitInspection"]
 
-_SPACES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
+_REFERENCE_PREFIXES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
 _T = TypeVar("_T")
 _MAX_PATTERN_CHARS = 1000
 _MAX_LINE = 2**31 - 1
-"""The last line that git can name."""
+"""The largest line number that git accepts."""
 
 
 class Ancestry(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ def _ancestry_text(found: Ancestry) -> str:
 
 @frozen(eq=False, repr=False)
 class GitInspection:
-    """The tools that look around."""
+    """The tools that inspect a repository."""
 
     access: GitAccess
 
@@ -139,8 +139,8 @@ class GitInspection:
                 conditions.append(f"--contains={await work.resolve(contains, 'contains')}")
             if not_contains:
                 conditions.append(f"--no-contains={await work.resolve(not_contains, 'not_contains')}")
-            branches = await list_branches(work, _SPACES[branch_type], tuple(conditions))
-            # Where it is listed, the branch that is checked out says so itself.
+            branches = await list_branches(work, _REFERENCE_PREFIXES[branch_type], tuple(conditions))
+            # If the checked-out branch is in the list, git need not run again.
             here = next(((each.name, each.commit) for each in branches if each.current), None)
             current, head = here or await work.head()
         items, truncated, following = self._page(branches, limit, cursor, branch_line)
@@ -228,20 +228,20 @@ class GitInspection:
         cursor: str = "",
     ) -> Blame:
         """Show which commit and author changed each line of a file last."""
-        start = offset_of(cursor) if cursor else min(start_line, _MAX_LINE)
+        start = parse_cursor(cursor) if cursor else min(start_line, _MAX_LINE)
         count = min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             [checked] = check_paths([path], work.root, "path")
             at = (await work.resolve(revision, "revision"),) if revision else ()
-            # One line more tells whether there are more; git takes an end beyond the file for its end.
+            # One line more than requested shows whether there are more. Git accepts an end beyond that of the file.
             arguments = ("blame", "--porcelain", "--no-textconv", "-L", f"{start},+{count + 1}", *at, "--", checked)
             output = await work.git(*arguments, codes=(0, 128))
         if output.code and not output.cut:
             if b"has only 0 lines" in output.stderr:
                 return Blame(path=checked, items=(), truncated=False, next_cursor=None)
-            raise ToolError(f"git blame failed: {reason_of(output)}")
+            raise ToolError(f"git blame failed: {failure_reason(output)}")
         hunks = parse_blame(output.stdout, count)
-        if output.cut and not hunks:  # one line is longer than all that is read
+        if output.cut and not hunks:  # a single line is longer than the limit
             hunks = parse_blame(output.stdout + b"\n", count)
         hunks, left_out = _first_page(hunks)
         lines = sum(len(hunk.lines) for hunk in hunks)
@@ -272,7 +272,7 @@ class GitInspection:
         """Search tracked text files for lines that match; returns path:line:text."""
         if not 0 < len(pattern) <= _MAX_PATTERN_CHARS or "\0" in pattern or "\n" in pattern:
             raise ToolError(f"`pattern`: expected 1 to {_MAX_PATTERN_CHARS} characters without line breaks or NUL")
-        skip, count = offset_of(cursor), min(limit, self.access.config.max_entries)
+        skip, count = parse_cursor(cursor), min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = ["--fixed-strings" if fixed_strings else "--extended-regexp"]
             if ignore_case:
@@ -289,7 +289,7 @@ class GitInspection:
             data = b"\n".join(line[len(at[0]) + 1 :] for line in data.split(b"\n"))
         total = data.count(b"\n")
         found = parse_matches(data, skip, count)
-        fit = fitting(found, match_line)
+        fit = how_many_fit(found, match_line)
         end = skip + (fit if fit < len(found) else count)
         return Matches(
             items=tuple(found[:fit]),
@@ -315,7 +315,7 @@ class GitInspection:
     ) -> Ancestry:
         """Find the merge base of the commits first and second, and how many commits each is ahead."""
         async with self.access.open(ctx, repo_path) as work:
-            one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
+            one, other = (found.id for found in await work.resolve_all((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))
             counts = await work.text("rev-list", "--left-right", "--count", f"{one}...{other}")
         first_only, _, second_only = counts.partition("\t")
@@ -330,18 +330,18 @@ class GitInspection:
     def _page(
         self, found: Sequence[_T], limit: int, cursor: str, line: Callable[[_T], str]
     ) -> tuple[tuple[_T, ...], bool, str | None]:
-        start = offset_of(cursor)
+        start = parse_cursor(cursor)
         shown = found[start : start + min(limit, self.access.config.max_entries)]
-        shown = shown[: fitting(shown, line)]
+        shown = shown[: how_many_fit(shown, line)]
         end = start + len(shown)
         truncated = len(found) > end
         return tuple(shown), truncated, str(end) if truncated else None
 
 
 def _first_page(hunks: list[Hunk]) -> tuple[list[Hunk], bool]:
-    """Return the hunks and lines that fit into one page, and whether lines were left out."""
+    """Return the hunks and lines that fit into one page, and True if lines were left out."""
     shown: list[Hunk] = []
-    room = MAX_TEXT
+    room = MAX_PAGE_CHARS
     for hunk in hunks:
         lines = hunk.lines
         while len(lines) > (not shown) and len(hunk_text(replace(hunk, lines=lines))) > room:

@@ -1,6 +1,6 @@
-"""Lists with their parsers: search matches, stashes, work trees, remotes, repositories.
+"""Lists and their parsers: search matches, stashes, work trees, remotes, repositories.
 
-The tools that look around use it.
+The tools that inspect a repository use them.
 
 Source: git-grep(1), git-stash(1), git-worktree(1), git-config(1).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .text import clip, named, redacted, text_of
+from .text import name_text, redact_urls, text_of, truncate
 
 __all__ = [
     "Match",
@@ -163,34 +163,39 @@ class RepositoryList(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-def parse_matches(output: bytes, skip: int, most: int) -> list[Match]:
-    """Return the matches ``skip`` to ``skip + most`` in the output of ``git grep -z -n --column``."""
+def parse_matches(output: bytes, skip: int, max_count: int) -> list[Match]:
+    """Return the matches ``skip`` to ``skip + max_count`` in the output of ``git grep -z -n --column``."""
     matches: list[Match] = []
-    for line in output.split(b"\n")[skip : skip + most]:
+    for line in output.split(b"\n")[skip : skip + max_count]:
         path, *rest = line.split(b"\0", 3)
         if len(rest) == 3:
             number, column, text = rest
-            shown = clip(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
-            matches.append(Match(path=named(path), line=int(number), column=int(column), text=shown))
+            shown = truncate(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
+            matches.append(Match(path=name_text(path), line=int(number), column=int(column), text=shown))
     return matches
 
 
 def parse_stashes(output: bytes) -> list[Stash]:
-    """The stashes of an output in the format ``%gd%x00%H%x00%cI%x00%gs`` with ``-z``."""
+    """Return the stashes in an output with ``-z`` and the format ``%gd%x00%H%x00%cI%x00%gs``."""
     fields = output.split(b"\0")[:-1]
     return [
-        Stash(name=named(name), commit=named(commit), date=named(date), message=clip(text_of(message), 1000))
+        Stash(
+            name=name_text(name),
+            commit=name_text(commit),
+            date=name_text(date),
+            message=truncate(text_of(message), 1000),
+        )
         for name, commit, date, message in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
     ]
 
 
 def parse_worktrees(output: bytes) -> list[Worktree]:
-    """The work trees of an output of ``git worktree list --porcelain -z``."""
+    """Return the work trees in an output of ``git worktree list --porcelain -z``."""
     trees: list[Worktree] = []
     for block in output.split(b"\0\0"):
         facts: dict[str, str] = {}
         for line in block.split(b"\0"):
-            key, _, value = named(line).partition(" ")
+            key, _, value = name_text(line).partition(" ")
             facts[key] = value
         if "worktree" in facts:
             branch = facts.get("branch")
@@ -208,12 +213,12 @@ def parse_worktrees(output: bytes) -> list[Worktree]:
 
 
 def parse_remotes(output: bytes) -> list[Remote]:
-    """The remotes of an output of ``git config -z --get-regexp`` for their URLs."""
+    """Return the remotes in an output of ``git config -z --get-regexp`` for their URLs."""
     urls: dict[str, dict[str, str]] = {}
     for setting in output.split(b"\0")[:-1]:
-        key, _, value = named(setting).partition("\n")
+        key, _, value = name_text(setting).partition("\n")
         name, _, what = key.removeprefix("remote.").rpartition(".")
-        urls.setdefault(name, {}).setdefault(what, clip(redacted(value), 1000))
+        urls.setdefault(name, {}).setdefault(what, truncate(redact_urls(value), 1000))
     return [
         Remote(name=name, url=found.get("url", ""), push_url=found.get("pushurl"))
         for name, found in sorted(urls.items())

@@ -1,42 +1,47 @@
-"""The tools, resources and prompts for a configuration.
+"""Selects the tools, resources and prompts for a configuration.
 
-The hooks call it. Forbidden ones are not registered, so a client does not see them.
+The hook ``setup`` registers them. Forbidden tools are left out, so that clients do not see them.
 """
 
 from __future__ import annotations
 
 from .access import GitAccess
-from .branching import Branching
+from .branch_tools import BranchTools
+from .commit_tools import CommitTools
 from .config import Config
 from .inspection import GitInspection
 from .prompts import GitPrompts
-from .reading import GitReading
-from .replaying import Replaying
+from .read_tools import GitReadTools
+from .replay_tools import ReplayTools
 from .resources import RepositoryResources
-from .staging import Staging
 
 __all__ = ["objects_of"]
 
 
 def objects_of(config: Config) -> tuple[object, ...]:
-    """The objects whose methods are the tools, resources, prompts and completions."""
+    """Return the objects whose methods are the tools, resources, prompts and completions."""
     access = GitAccess(config)
-    objects: list[object] = [GitReading(access), GitInspection(access), RepositoryResources(access), GitPrompts(access)]
+    objects: list[object] = [
+        GitReadTools(access),
+        GitInspection(access),
+        RepositoryResources(access),
+        GitPrompts(access),
+    ]
     if config.allow_write:
-        objects += [Staging(access), Branching(access), Replaying(access)]
+        objects += [CommitTools(access), BranchTools(access), ReplayTools(access)]
     if config.allow_network:
-        objects += _talking(access)
+        objects += _network_objects(access)
     return tuple(objects)
 
 
-def _talking(access: GitAccess) -> list[object]:
-    # Imported here, since most servers do not talk to remotes and all of them start.
-    from .cloning import Cloning
-    from .remotes import Fetching, Pulling
+def _network_objects(access: GitAccess) -> list[object]:
+    # Imported here, because most servers do not use remotes and should start fast.
+    from .clone_tool import CloneTool
+    from .remotes import FetchTools, PullTool
 
-    objects: list[object] = [Fetching(access)]
+    objects: list[object] = [FetchTools(access)]
     if access.config.allow_write:
-        objects.append(Pulling(access))
+        objects.append(PullTool(access))
         if access.config.clone_folder is not None:
-            objects.append(Cloning(access))
+            objects.append(CloneTool(access))
     return objects

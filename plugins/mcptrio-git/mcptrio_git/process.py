@@ -1,16 +1,13 @@
-"""One run of a command: bounded in bytes, cancellable, and without remains.
+"""Runs a command with limited output. It can be cancelled, and leaves no processes behind.
 
-``Work`` uses it for each git process. However a run ends (its end, enough output, a cancellation, a deadline), the
+``GitAccess`` uses it for each git process. In all cases (the command exits, has too much output, or is cancelled), the
 whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files, then SIGKILL
 after ``TERMINATE_TIMEOUT``.
 
-If the server itself dies, the system kills a child only if the server has forked it, which takes milliseconds. So that
-is done only for a command that may wait for ever for another program. A reading command ends anyway: when it writes
-into the closed pipe, or when it has used as much processor time as the call had time. A changing command should finish,
-because a killed git leaves its locks.
-
-``limit`` bytes of output are kept, and beyond them the command is ended. The last ``MESSAGES`` bytes of its standard
-error are kept.
+The kernel can kill a child when the server dies, but only if the server has forked it, which takes milliseconds. This
+is used only for commands that may wait forever for another program. A command that reads ends without it: when it
+writes to the closed pipe, or when it has used as much processor time as the call had time. A command that changes
+something should finish, because a killed git leaves its lock files.
 """
 
 from __future__ import annotations
@@ -29,22 +26,22 @@ from attrs import define, field, frozen
 from mcptrio.errors import ConnectionClosed, ToolError
 from mcptrio.net import ChildProcess, start_process
 
-__all__ = ["MESSAGES", "TERMINATE_TIMEOUT", "GitCommand", "Listener", "Output", "run"]
+__all__ = ["MAX_STDERR_BYTES", "TERMINATE_TIMEOUT", "GitCommand", "Listener", "Output", "run"]
 
 TERMINATE_TIMEOUT = 3.0
 """Seconds between SIGTERM and SIGKILL: git needs milliseconds to remove its lock files, a hook perhaps more."""
 
-MESSAGES = 16 * 1024
-"""Bytes of standard error that are kept: its end, which has the reason."""
+MAX_STDERR_BYTES = 16 * 1024
+"""Maximum number of bytes of standard error that are kept. The end is kept, because it has the reason of a failure."""
 
-_CHUNK = 64 * 1024
-_TICK = 1.0
+_CHUNK_BYTES = 64 * 1024
+_TICK_SECONDS = 1.0
 _PIPE_CLOSE_TIMEOUT = 1.0
-"""Seconds that a pipe may stay open after the command has ended; what still holds it is a child it has left behind."""
+"""Seconds to wait for the end of the pipes after the command has exited. A child that it left behind may hold them."""
 
 
 class Listener(Protocol):
-    """Gets the progress of a run."""
+    """Receives the progress of a command."""
 
     async def tick(self) -> None:
         """Called once a second."""
@@ -57,20 +54,20 @@ class Listener(Protocol):
 
 @frozen(kw_only=True, eq=False, repr=False)
 class GitCommand:
-    """A command, and the bounds of its output."""
+    """A command, and the limits of its output."""
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     stdin: bytes = b""
     skip: int = 0
-    """Bytes of output that are dropped first."""
+    """Number of bytes of output that are dropped first."""
     limit: int
-    """Bytes of output that are kept then."""
+    """Maximum number of bytes of output after those. A command with more is ended."""
     processor_time: float | None = None
-    """Seconds of one processor, or as many of each, after which the system ends it."""
+    """Seconds of processor time, multiplied by the number of processors, after which the kernel ends the command."""
     dies_with_us: bool = True
-    """The system kills it when the server dies."""
+    """True if the kernel kills the command when the server dies."""
 
 
 @frozen(kw_only=True, eq=False, repr=False)
@@ -78,18 +75,18 @@ class Output:
     """The result of a command."""
 
     code: int
-    """The exit code; the negative number of a signal. Undefined if ``cut``."""
+    """The exit code, or the negative number of a signal. Undefined if ``cut``."""
     stdout: bytes
     stderr: bytes
     cut: bool
-    """There was more output than ``limit``, and the command was ended."""
+    """True if there was more output than ``limit``, so that the command was ended."""
 
 
 async def run(command: GitCommand, listener: Listener) -> Output:
     """Run a command until it ends or its output exceeds the limit.
 
     Raises:
-        ToolError: it cannot be started.
+        ToolError: the command cannot be started.
     """
     try:
         process = start_process(command.argv, env=command.env, cwd=command.cwd, dies_with_us=command.dies_with_us)
@@ -99,14 +96,14 @@ async def run(command: GitCommand, listener: Listener) -> Output:
         trio.lowlevel.FdStream(descriptor) for descriptor in (process.stdin, process.stdout, process.stderr)
     )
     if command.processor_time is not None:
-        _bound(process.pid, command.processor_time)
-    collected = _Collected(skip=command.skip, limit=command.limit)
+        _limit_processor_time(process.pid, command.processor_time)
+    collected = _StdoutCollector(skip=command.skip, limit=command.limit)
     messages = bytearray()
 
     async def read_messages() -> None:
         async for piece in stderr:
             messages.extend(piece)
-            del messages[:-MESSAGES]
+            del messages[:-MAX_STDERR_BYTES]
             await listener.on_stderr(bytes(piece))
 
     try:
@@ -126,7 +123,7 @@ async def run(command: GitCommand, listener: Listener) -> Output:
     finally:
         for stream in (stdin, stdout, stderr):
             stream.close()
-        with trio.CancelScope(shield=True):  # bounded: GRACE, and KILLED of child_process
+        with trio.CancelScope(shield=True):  # end() has timeouts of its own
             await process.end(exit=0, terminate=TERMINATE_TIMEOUT)
     code = process.returncode
     return Output(
@@ -138,7 +135,7 @@ async def run(command: GitCommand, listener: Listener) -> Output:
 
 
 @define(eq=False, repr=False)
-class _Collected:
+class _StdoutCollector:
     """Collects standard output up to a limit."""
 
     skip: int
@@ -148,7 +145,7 @@ class _Collected:
 
     async def read(self, stream: trio.lowlevel.FdStream, stopped: trio.Event) -> None:
         left = self.skip
-        while piece := await stream.receive_some(_CHUNK):
+        while piece := await stream.receive_some(_CHUNK_BYTES):
             if left >= len(piece):
                 left -= len(piece)
                 continue
@@ -175,11 +172,11 @@ class _Readers:
             self.done.set()
 
 
-def _bound(pid: int, seconds: float) -> None:
+def _limit_processor_time(pid: int, seconds: float) -> None:
     """Limit the processor time of a child and of its future children (Linux)."""
     if sys.platform == "linux":
         limit = math.ceil(seconds) * (os.cpu_count() or 1)
-        with suppress(OSError, ValueError):  # it has ended already, or its own limit is lower
+        with suppress(OSError, ValueError):  # the child has already ended, or its limit is lower
             resource.prlimit(pid, resource.RLIMIT_CPU, (limit, limit + 1))
 
 
@@ -187,13 +184,13 @@ async def _feed(stream: trio.lowlevel.FdStream, data: bytes) -> None:
     try:
         await stream.send_all(data)
     except trio.BrokenResourceError:
-        pass  # it does not want to read on; its exit code says whether that is well
+        pass  # the command stopped reading; its exit code shows whether it failed
     stream.close()
 
 
 async def _tick(listener: Listener) -> None:
     while True:
-        await trio.sleep(_TICK)
+        await trio.sleep(_TICK_SECONDS)
         await listener.tick()
 
 

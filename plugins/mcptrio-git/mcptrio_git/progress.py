@@ -1,6 +1,6 @@
-"""The progress of a call: seconds while git works locally, phases while it talks to a remote.
+"""Reports the progress of a call: the elapsed seconds, or git's phases if it contacts a remote.
 
-``process`` calls it, and it reports to the client. The reported value only increases, over all git processes of a call.
+``process`` calls it as its listener. The reported value increases over all git processes of a call.
 
 Source: git's progress.c: lines such as ``remote: Counting objects:  45% (450/1000), 1.2 MiB | 3 MiB/s``, each of which
 replaces the previous one.
@@ -15,13 +15,13 @@ from attrs import define, field
 
 from mcptrio import Context
 
-from .text import clip, redacted, text_of
+from .text import redact_urls, text_of, truncate
 
 __all__ = ["GitProgress"]
 
 _LINE = rb"(?:remote: )?([A-Z][a-z ]+): +(\d+)% .*"
 _MAX_MESSAGE_CHARS = 200
-"""Characters of a message, and bytes of a line that is not finished."""
+"""Maximum length of a message, and of an incomplete line in bytes."""
 
 
 @define(eq=False, repr=False)
@@ -30,21 +30,21 @@ class GitProgress:
 
     ctx: Context
     what: str
-    talks: bool
-    """The command contacts a remote, and git reports progress."""
+    uses_network: bool
+    """True if git contacts a remote and reports its own progress."""
     _began: float = field(factory=trio.current_time, init=False)
     _phases: list[bytes] = field(factory=list, init=False)
     _unfinished: bytes = field(default=b"", init=False)
 
     async def tick(self) -> None:
-        """A second has passed."""
-        if not self.talks:
+        """Report the elapsed time. Called once a second."""
+        if not self.uses_network:
             seconds = trio.current_time() - self._began
             await self.ctx.report_progress(seconds, message=f"{self.what}: {seconds:.0f} s")
 
     async def on_stderr(self, message: bytes) -> None:
         """Handle a piece of git's standard error."""
-        if not self.talks:
+        if not self.uses_network:
             return
         *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)
         self._unfinished = self._unfinished[-_MAX_MESSAGE_CHARS:]
@@ -54,6 +54,6 @@ class GitProgress:
                 continue
             if found[1] not in self._phases:
                 self._phases.append(found[1])
-            # A phase counts 100. Phases overlap, and values that do not increase are not sent.
+            # Each phase counts 100. Phases overlap; report_progress drops values that do not increase.
             value = 100 * self._phases.index(found[1]) + min(int(found[2]), 100)
-            await self.ctx.report_progress(value, message=clip(redacted(text_of(found[0])), _MAX_MESSAGE_CHARS))
+            await self.ctx.report_progress(value, message=truncate(redact_urls(text_of(found[0])), _MAX_MESSAGE_CHARS))

@@ -1,7 +1,6 @@
-"""Prompts with data: a commit message, a summary of changes, a review.
+"""Prompts with data from the repository: a commit message, a summary of changes, a review.
 
-The plugin registers them. Text from a repository is in a fence that it cannot close, and the prompt says that it is
-data.
+The plugin registers them. Text from a repository is in a code fence that it cannot close, and is labelled as data.
 
 Source: MCP 2026-07-28, server/prompts. The reference git server has no prompts.
 """
@@ -20,7 +19,7 @@ from mcptrio import Context, ToolError, completion, prompt
 from .access import GitAccess, RepositoryWork
 from .commits import LOG, Commit, parse_log
 from .differences import Diff, list_staged, read_diff
-from .references import names_of
+from .references import reference_names
 
 __all__ = ["GitPrompts"]
 
@@ -32,7 +31,7 @@ _Repo = Annotated[str, "The repository, by name or path; optional if there is on
 
 @frozen(eq=False, repr=False)
 class GitPrompts:
-    """The prompts over the repositories."""
+    """The prompts about repositories."""
 
     access: GitAccess
 
@@ -51,11 +50,11 @@ class GitPrompts:
             before = await self._commits(work, head, 10) if head else []
         parts = [
             "Write the commit message for the staged changes below: a subject in the imperative of at most 70 "
-            "characters, an empty line, and why it is done where that is not plain from the diff. Keep to the manner "
-            "of the earlier messages. Answer with the message alone.",
+            "characters, an empty line, and the reason if the diff does not show it. Follow the style of the earlier "
+            "messages. Answer with the message only.",
         ]
         if hint:
-            parts.append(f"What it is for: {hint}")
+            parts.append(f"Purpose: {hint}")
         if before:
             parts.append(_fenced("Earlier subjects", "\n".join(commit.subject for commit in before)))
         parts.append(_shown(ctx, diff, "Staged changes"))
@@ -78,8 +77,8 @@ class GitPrompts:
         lines = [f"{commit.id[:12]} {commit.date[:10]} {commit.subject}\n{commit.body}".rstrip() for commit in commits]
         title = f"Commits since {since}" if since else "The last commits"
         text = (
-            "Summarise these commits for people who use the project: what is new, what is mended, what they have to "
-            "change. Group by topic, leave inner work out, and name a commit where somebody may want to look."
+            "Summarise these commits for people who use the project: what is new, what is fixed, what they must "
+            "change. Group by topic, omit internal work, and name the commits that they may want to read."
         )
         return f"{text}\n\n{_fenced(title, _clipped(chr(10).join(lines)) or 'none')}"
 
@@ -98,41 +97,41 @@ class GitPrompts:
         if not diff.diff:
             raise ToolError("there are no changes to review")
         text = (
-            "Review this diff. Look for mistakes first, then for what is missing (tests, errors that are not handled), "
-            "then for what could be simpler. Name file and line, say why it matters, and propose the change. Leave "
-            "matters of taste out."
+            "Review this diff. Look for mistakes first, then for missing parts (tests, errors that are not handled), "
+            "then for code that could be simpler. Name file and line, explain why it matters, and propose the change. "
+            "Omit matters of taste."
         )
         return f"{text}\n\n{_shown(ctx, diff, 'Diff')}"
 
     @completion("prompt", "commit-message", "repo_path")
     async def complete_commit_message(self, ctx: Context, value: str) -> list[str]:
-        """Names of repositories."""
+        """Return names of repositories."""
         return list(await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads))
 
     @completion("prompt", "summarise-changes", "repo_path")
     async def complete_summarise_changes(self, ctx: Context, value: str) -> list[str]:
-        """Names of repositories."""
+        """Return names of repositories."""
         return await self.complete_commit_message(ctx, value)
 
     @completion("prompt", "review-diff", "repo_path")
     async def complete_review_diff(self, ctx: Context, value: str) -> list[str]:
-        """Names of repositories."""
+        """Return names of repositories."""
         return await self.complete_commit_message(ctx, value)
 
     @completion("prompt", "summarise-changes", "since")
     async def complete_since(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Tags and branches."""
+        """Return names of tags and branches."""
         return await self._references(ctx, arguments, "refs/tags", "refs/heads")
 
     @completion("prompt", "review-diff", "target")
     async def complete_target(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Branches and tags."""
+        """Return names of branches and tags."""
         return await self._references(ctx, arguments, "refs/heads", "refs/remotes", "refs/tags")
 
-    async def _references(self, ctx: Context, arguments: Mapping[str, str], *spaces: str) -> list[str]:
+    async def _references(self, ctx: Context, arguments: Mapping[str, str], *prefixes: str) -> list[str]:
         try:
             async with self.access.open(ctx, arguments.get("repo_path", "")) as work:
-                return await names_of(work, *spaces)
+                return await reference_names(work, *prefixes)
         except ToolError:
             return []
 
@@ -140,8 +139,8 @@ class GitPrompts:
         limit = min(_MAX_TEXT_CHARS, self.access.config.max_output_bytes)
         return await read_diff(work, ("diff", "--ignore-submodules=dirty", *options), (), start=0, limit=limit)
 
-    async def _commits(self, work: RepositoryWork, revision: str, most: int) -> list[Commit]:
-        output = await work.git(*LOG, f"--max-count={most}", revision, "--")
+    async def _commits(self, work: RepositoryWork, revision: str, max_count: int) -> list[Commit]:
+        output = await work.git(*LOG, f"--max-count={max_count}", revision, "--")
         return parse_log(output.stdout)
 
 

@@ -1,7 +1,7 @@
-"""Branches and tags.
+"""Lists branches and tags.
 
-The tools and the completions use it. ``for-each-ref`` lists references with NUL and line ends as separators, which
-neither the name of a reference nor a subject can contain.
+The tools and the completions use it. ``for-each-ref`` separates references and their fields with line ends and NUL,
+which neither the name of a reference nor a subject can contain.
 
 Source: git-for-each-ref(1).
 """
@@ -13,9 +13,9 @@ from typing import Literal
 from msgspec import Struct
 
 from .access import RepositoryWork
-from .text import clip, named, text_of
+from .text import name_text, text_of, truncate
 
-__all__ = ["Branch", "Branches", "Tag", "Tags", "list_branches", "list_tags", "names_of"]
+__all__ = ["Branch", "Branches", "Tag", "Tags", "list_branches", "list_tags", "reference_names"]
 
 _BRANCH = (
     "%(refname)",
@@ -107,7 +107,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def list_branches(work: RepositoryWork, spaces: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
+async def list_branches(work: RepositoryWork, prefixes: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
     """Return all branches below ``refs/heads`` or ``refs/remotes``.
 
     Args:
@@ -115,20 +115,20 @@ async def list_branches(work: RepositoryWork, spaces: tuple[str, ...], condition
     """
     branches: list[Branch] = []
     for full, name, head, commit, upstream, tracking, date, symref, subject in await _rows(
-        work, _BRANCH, *conditions, *spaces
+        work, _BRANCH, *conditions, *prefixes
     ):
-        if symref:  # refs/remotes/origin/HEAD is another's name
+        if symref:  # a symbolic reference such as refs/remotes/origin/HEAD is another name of a listed branch
             continue
         branches.append(
             Branch(
-                name=named(name),
+                name=name_text(name),
                 kind="local" if full.startswith(b"refs/heads/") else "remote",
                 current=head == b"*",
-                commit=named(commit),
-                date=named(date),
-                subject=clip(text_of(subject), 1000),
-                upstream=named(upstream) or None,
-                tracking=named(tracking),
+                commit=name_text(commit),
+                date=name_text(date),
+                subject=truncate(text_of(subject), 1000),
+                upstream=name_text(upstream) or None,
+                tracking=name_text(tracking),
             )
         )
     return branches
@@ -138,12 +138,12 @@ async def list_tags(work: RepositoryWork) -> list[Tag]:
     """Return all tags."""
     return [
         Tag(
-            name=named(name),
-            target=named(peeled or object),
+            name=name_text(name),
+            target=name_text(peeled or object),
             annotated=kind == b"tag",
-            date=named(date),
-            tagger=clip(text_of(tagger), 500) or None,
-            subject=clip(text_of(subject), 1000),
+            date=name_text(date),
+            tagger=truncate(text_of(tagger), 500) or None,
+            subject=truncate(text_of(subject), 1000),
         )
         for name, object, peeled, kind, date, tagger, subject in await _rows(
             work, _TAG, "--sort=-creatordate", "refs/tags"
@@ -151,18 +151,18 @@ async def list_tags(work: RepositoryWork) -> list[Tag]:
     ]
 
 
-async def names_of(work: RepositoryWork, *spaces: str, most: int = 2000) -> list[str]:
-    """Return the short names of references, the last changed first.
+async def reference_names(work: RepositoryWork, *prefixes: str, max_count: int = 2000) -> list[str]:
+    """Return the short names of references, the most recently changed first.
 
     Args:
         spaces: such as ``refs/heads``.
     """
-    rows = await _rows(work, ("%(refname:short)",), "--sort=-creatordate", f"--count={most}", *spaces)
-    return [named(name) for (name,) in rows]
+    rows = await _rows(work, ("%(refname:short)",), "--sort=-creatordate", f"--count={max_count}", *prefixes)
+    return [name_text(name) for (name,) in rows]
 
 
 async def _rows(work: RepositoryWork, fields: tuple[str, ...], *arguments: str) -> list[list[bytes]]:
-    # With NUL at the end too, a row that was cut off is known by its width.
+    # With NUL also at the end, a row that was cut off has too few fields.
     format = "%00".join(fields) + "%00"
     output = await work.git("for-each-ref", f"--format={format}", *arguments)
     rows = [line.split(b"\0") for line in output.stdout.split(b"\n")]

@@ -1,9 +1,9 @@
-"""The tools that talk to remotes: fetch, pull, push.
+"""The tools that contact remotes: fetch, pull, push.
 
-The plugin registers them if ``allow_network`` is on. A remote must be one of the repository's by name, so neither a URL
-nor an option can be smuggled in; history is never overwritten.
+The plugin registers them if ``allow_network`` is on. A remote must be the name of one of the repository's remotes, so
+it cannot be a URL or an option. History is never overwritten.
 
-Source: git-fetch(1), git-pull(1), git-push(1), "OUTPUT"; the reference git server has none of them.
+Source: git-fetch(1), git-pull(1), git-push(1), "OUTPUT". The reference git server has none of these tools.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import GitAccess, RepositoryWork, reason_of, said_by
+from .access import GitAccess, RepositoryWork, failure_reason, messages_of
 from .arguments import RepoPath
 from .environment import Kind
 from .rendering import short
-from .text import clip, named, printable, redacted, text_of
+from .text import name_text, printable, redact_urls, text_of, truncate
 
-__all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
+__all__ = ["FetchTools", "Fetched", "PullTool", "Pulled", "Pushed", "Reference"]
 
 _Remote = Annotated[str, "Its name."]
 _Branch = Annotated[str, "Default: the checked-out one."]
@@ -108,8 +108,8 @@ def _pushed_text(pushed: Pushed) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Fetching:
-    """The tool `git_fetch`, and the base of the tools that pull and push."""
+class FetchTools:
+    """The tools that fetch and push, which do not change the work tree."""
 
     access: GitAccess
 
@@ -127,7 +127,9 @@ class Fetching:
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
             before = await _references(work)
-            output = await work.git("fetch", "--progress", "--no-recurse-submodules", *_fetched_by(work), "--", remote)
+            output = await work.git(
+                "fetch", "--progress", "--no-recurse-submodules", *_upload_pack_option(work), "--", remote
+            )
             after = await _references(work)
         changed = [
             Reference(name=name, old=before.get(name), new=after.get(name))
@@ -137,7 +139,7 @@ class Fetching:
         return Fetched(
             items=tuple(changed[:_MAX_REFERENCES]),
             truncated=len(changed) > _MAX_REFERENCES,
-            output=_without_progress(said_by(output)),
+            output=_without_progress(messages_of(output)),
         )
 
     @tool(
@@ -169,27 +171,27 @@ class Fetching:
                 raise ToolError(f"no such branch at `branch`: {printable(branch, 200)!r}")
             options = [*(["--set-upstream"] if set_upstream else []), *(["--dry-run"] if dry_run else [])]
             if not work.config.hooks:
-                options.append("--receive-pack=git-receive-pack")  # see _fetched_by
+                options.append("--receive-pack=git-receive-pack")  # for the reason in _upload_pack_option
             output = await work.git(
                 *("push", "--porcelain", "--progress", "--recurse-submodules=no", "--no-follow-tags", *options),
                 *("--", remote, f"{reference}:{reference}"),
                 codes=(0, 1),
             )
-        flag, summary = _pushed(output.stdout)
+        flag, summary = _parse_pushed(output.stdout)
         if output.code or flag not in _PUSHED:
-            raise ToolError(f"git push failed: {_without_progress(reason_of(output))}")
+            raise ToolError(f"git push failed: {_without_progress(failure_reason(output))}")
         return Pushed(
             remote=remote,
             branch=branch,
             result=_PUSHED[flag],
             summary=summary,
-            output=_without_progress(said_by(output)),
+            output=_without_progress(messages_of(output)),
         )
 
 
 @frozen(eq=False, repr=False)
-class Pulling:
-    """The tool that updates the checked-out branch; it writes and uses the network."""
+class PullTool:
+    """The tool that pulls, which changes the checked-out branch."""
 
     access: GitAccess
 
@@ -220,17 +222,20 @@ class Pulling:
             reference = await work.check_name("refs/heads/", branch, "branch")
             output = await work.git(
                 *("pull", "--progress", "--ff-only", "--no-rebase", "--no-autostash", "--no-recurse-submodules"),
-                *(*_fetched_by(work), "--", remote, reference),
+                *(*_upload_pack_option(work), "--", remote, reference),
             )
             _, new = await work.head()
-        return Pulled(branch=current, old=old, new=new, output=_without_progress(said_by(output)))
+        return Pulled(branch=current, old=old, new=new, output=_without_progress(messages_of(output)))
 
 
 _PUSHED: dict[str, Literal["updated", "created", "up_to_date"]] = {" ": "updated", "*": "created", "=": "up_to_date"}
 
 
-def _fetched_by(work: RepositoryWork) -> tuple[str, ...]:
-    """Return the option for git's own program at the remote end (for ``file``: this machine), not a configured one."""
+def _upload_pack_option(work: RepositoryWork) -> tuple[str, ...]:
+    """Return the option that makes git ignore a configured program for the remote end.
+
+    For ``file`` URLs, that program would run on this machine.
+    """
     return () if work.config.hooks else ("--upload-pack=git-upload-pack",)
 
 
@@ -250,15 +255,15 @@ async def _references(work: RepositoryWork) -> dict[str, str]:
         "for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/tags", kind=Kind.READ
     )
     pairs = (line.partition(b" ") for line in output.stdout.split(b"\n")[:-1])
-    return {named(name): named(id) for id, _, name in pairs}
+    return {name_text(name): name_text(id) for id, _, name in pairs}
 
 
-def _pushed(output: bytes) -> tuple[str, str]:
-    """The flag and the summary of the one line about a reference, ``<flag> TAB <from>:<to> TAB <summary>``."""
+def _parse_pushed(output: bytes) -> tuple[str, str]:
+    """Return the flag and the summary of the pushed reference: ``<flag> TAB <from>:<to> TAB <summary>``."""
     for line in text_of(output).split("\n"):
         flag, _, rest = line.partition("\t")
         if len(flag) == 1 and "\t" in rest:
-            return flag, clip(redacted(rest.partition("\t")[2]), 500)
+            return flag, truncate(redact_urls(rest.partition("\t")[2]), 500)
     return "", ""
 
 

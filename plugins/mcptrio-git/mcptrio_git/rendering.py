@@ -1,6 +1,6 @@
-"""The texts of results, which a model reads: one line an entry, in the forms that git prints.
+"""The texts of results for models: a line for each entry, in the forms that git prints.
 
-The tools name these functions as ``text=``. Structured content has the full ids and all fields.
+The tools pass these functions as ``text=``. Structured content has the full ids and all fields.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from .blaming import Blame, Hunk
+from .blame import Blame, Hunk
 from .commits import Commit, Log
 from .differences import Diff, FileStat
 from .listings import (
@@ -25,18 +25,18 @@ from .listings import (
 )
 from .references import Branch, Branches, Tag, Tags
 from .status import Status, StatusEntry
-from .text import clip, printable
+from .text import printable, truncate
 
 __all__ = [
-    "MAX_TEXT",
+    "MAX_PAGE_CHARS",
     "blame_text",
     "branch_line",
     "branches_text",
     "commit_header",
     "commit_text",
-    "continued",
+    "continuation_note",
     "diff_text",
-    "fitting",
+    "how_many_fit",
     "hunk_text",
     "log_text",
     "match_line",
@@ -56,8 +56,8 @@ __all__ = [
     "worktrees_text",
 ]
 
-MAX_TEXT = 36_000
-"""Characters of one page, about 9,000 tokens; mcptrio cuts longer results at 40,000 by default."""
+MAX_PAGE_CHARS = 36_000
+"""Maximum length of one page, about 9,000 tokens. By default, mcptrio cuts results at 40,000 characters."""
 
 _MAX_FILES_CHARS = 2_000
 _ID_CHARS = 10
@@ -74,23 +74,23 @@ _LETTERS = {
 _T = TypeVar("_T")
 
 
-def fitting(items: Sequence[_T], line: Callable[[_T], str]) -> int:
-    """Return how many of the first items fit into one page; at least one, if there is one."""
+def how_many_fit(items: Sequence[_T], line: Callable[[_T], str]) -> int:
+    """Return how many of the first items fit into one page; at least one unless there are none."""
     total = 0
     for count, item in enumerate(items):
         total += len(line(item)) + 1
-        if total > MAX_TEXT and count:
+        if total > MAX_PAGE_CHARS and count:
             return count
     return len(items)
 
 
 def short(id: str | None) -> str:
-    """Abbreviate an id, as git accepts it."""
+    """Abbreviate an id. Git accepts the abbreviation as a revision."""
     return (id or "")[:_ID_CHARS]
 
 
-def continued(offset: int | None) -> str:
-    """Return the last line of a part; empty for the last one."""
+def continuation_note(offset: int | None) -> str:
+    """Return the line with the next offset; empty for the last part."""
     return "" if offset is None else f"\n[more follows: pass offset={offset}]"
 
 
@@ -139,7 +139,7 @@ def commit_header(commit: Commit) -> str:
 
 
 def diff_text(diff: Diff) -> str:
-    """Render a part of a diff; the first part of a long one begins with the changed files."""
+    """A part of a diff. The first part of a long diff begins with the changed files."""
     if not diff.diff and not diff.truncated:
         return "no differences"
     files = ""
@@ -151,7 +151,7 @@ def diff_text(diff: Diff) -> str:
         hidden = "…\n" if len(lines) < len(diff.files) or diff.files_truncated else ""
         count = f"{len(diff.files)}{' or more' if diff.files_truncated else ''}"
         files = f"{count} files changed:\n" + "".join(f"{line}\n" for line in lines) + f"{hidden}\n"
-    return f"{files}{diff.diff.removesuffix(chr(10))}{continued(diff.next_offset)}"
+    return f"{files}{diff.diff.removesuffix(chr(10))}{continuation_note(diff.next_offset)}"
 
 
 def branches_text(branches: Branches) -> str:
@@ -248,7 +248,7 @@ def _indented(body: str) -> str:
 
 def _listed(lines: list[str], truncated: bool, cursor: str | None, empty: str = "") -> str:
     if cursor is not None:
-        lines = [*lines, f"[more follows: pass cursor={clip(cursor, 200)}]"]
+        lines = [*lines, f"[more follows: pass cursor={truncate(cursor, 200)}]"]
     elif truncated:
         lines = [*lines, "[the list is cut; narrow the search to see the rest]"]
     return "\n".join(lines) or empty

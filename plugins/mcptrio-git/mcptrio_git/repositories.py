@@ -1,11 +1,10 @@
-"""The allowed repositories: finds one by path or name, or refuses with a reason.
+"""Finds an allowed repository by path or name.
 
-Called at the beginning of every call, in a thread. A repository is its work tree and its data, and both must be
-allowed. Links between them (``.git`` as a link or a file, ``commondir``) are followed and checked before git runs
-there.
+Every call begins with it, in a thread. A repository consists of a work tree and its data, and both must be allowed.
+Links between them (``.git`` as a link or a file, ``commondir``) are followed and checked before git runs there.
 
-Not covered: a user who can write into the data of an allowed repository (``.git/objects/info/alternates``,
-``.git/config``) is trusted as by git, with the exceptions in ``environment``.
+A user who can write to the data of an allowed repository (``.git/objects/info/alternates``, ``.git/config``) is
+trusted, as git does, with the exceptions in ``environment``.
 
 Source: gitrepository-layout(5); git-worktree(1), "Details".
 """
@@ -26,11 +25,11 @@ from .text import printable
 __all__ = ["MAX_NAMES", "Repositories", "Repository", "UnknownRepository"]
 
 MAX_NAMES = 1000
-"""Repositories that have a name; in folders with more, those beyond are reached by their path."""
+"""Maximum number of repositories with a name. Further ones in a folder can be used by their path."""
 
 _MAX_SHOWN_REPOSITORIES = 20
 _MAX_GIT_FILE_BYTES = 4096
-"""Bytes of a ``.git`` file; git writes one path into it."""
+"""Maximum size of a ``.git`` file, which contains one path."""
 
 
 class UnknownRepository(ToolError):
@@ -39,13 +38,13 @@ class UnknownRepository(ToolError):
 
 @frozen(kw_only=True, repr=False)
 class Repository:
-    """A repository that is allowed."""
+    """An allowed repository."""
 
     root: str
-    """The top of the work tree, or the bare repository; absolute, without symbolic links."""
+    """The top folder of the work tree, or the bare repository; an absolute path without symbolic links."""
     git_dir: str
     common_dir: str
-    """The folder with the data, which worktrees share."""
+    """The folder with the data that all work trees share."""
 
     @property
     def is_bare(self) -> bool:
@@ -54,22 +53,22 @@ class Repository:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class _Entry:
-    """One configured path, in its present state on disk."""
+    """A configured path, in its present state on disk."""
 
     path: str
     root: str | None
-    """The repository that it is, or lies in."""
+    """The repository that contains the path; ``None`` for a folder of repositories."""
 
-    def admits(self, root: str) -> bool:
+    def allows(self, root: str) -> bool:
         return root == self.root or _is_inside(root, self.path)
 
-    def holds(self, data: str) -> bool:
+    def contains_data(self, data: str) -> bool:
         return _is_inside(data, self.path) or (self.root is not None and _is_inside(data, f"{self.root}/.git"))
 
 
 @frozen(eq=False, repr=False)
 class Repositories:
-    """The configured repositories. Everything here blocks: it is called in threads."""
+    """The configured repositories. All methods block, so they must be called in threads."""
 
     config: Config
     _paths: tuple[str, ...] = field(init=False)
@@ -85,10 +84,10 @@ class Repositories:
         """Return the repository with this name, or the one that contains this path.
 
         Args:
-            wanted: a name as in ``names``, an absolute path, or nothing or ``.`` if there is only one repository.
+            wanted: a name as in ``names``, or an absolute path. An empty text and ``.`` stand for the only repository.
 
         Raises:
-            UnknownRepository: there is none, or it is not allowed.
+            UnknownRepository: the repository does not exist or is not allowed.
         """
         if not self._paths:
             raise UnknownRepository(
@@ -100,18 +99,19 @@ class Repositories:
         entries = self._entries()
         expanded = os.path.expanduser(wanted)
         if not os.path.isabs(expanded):
-            return self._checked(self._named(wanted), entries)
+            return self._check_allowed(self._root_by_name(wanted), entries)
         path = os.path.realpath(expanded)
         root = _root_of(path)
-        # First of all, because an error must not reveal whether a path outside exists.
+        # An error must not reveal whether a path outside the allowed folders exists.
         inside = any(_is_inside(path, entry.path) or (root and root == entry.root) for entry in entries)
         if root is None:
-            problem = "no git repository" if inside and os.path.lexists(path) else "not an allowed repository"
+            problem = "not a git repository" if inside and os.path.lexists(path) else "not an allowed repository"
             raise UnknownRepository(f"{problem}: {printable(wanted)}; {self._hint()}")
-        return self._checked(root, entries)
+        return self._check_allowed(root, entries)
 
     def names(self) -> dict[str, str]:
-        """The repositories by name: those configured, and in folders those directly below. At most ``MAX_NAMES``."""
+        """Return at most ``MAX_NAMES`` repositories by name: the configured ones, and those directly in configured
+        folders."""
         found: dict[str, str] = {}
         for entry in self._entries():
             for root in _listed(entry):
@@ -128,14 +128,14 @@ class Repositories:
         return found
 
     def missing(self) -> list[str]:
-        """The configured paths that are no directories."""
+        """Return the configured paths that are not directories."""
         return [path for path in self._paths if not os.path.isdir(path)]
 
     def _entries(self) -> list[_Entry]:
         real = (os.path.realpath(path) for path in self._paths)
         return [_Entry(path=path, root=path if _is_bare(path) else _root_of(path)) for path in real]
 
-    def _named(self, wanted: str) -> str:
+    def _root_by_name(self, wanted: str) -> str:
         names = self.names()
         if wanted in names:
             return names[wanted]
@@ -144,15 +144,15 @@ class Repositories:
         problem = f"no repository is called {printable(wanted, 100)!r}" if wanted else "expected a repository"
         raise UnknownRepository(f"{problem} at `repo_path`; {self._hint()}")
 
-    def _checked(self, root: str, entries: list[_Entry]) -> Repository:
+    def _check_allowed(self, root: str, entries: list[_Entry]) -> Repository:
         repository = _read(root, is_bare=_is_bare(root))
-        holds_data = all(
-            any(entry.holds(data) for entry in entries) for data in (repository.git_dir, repository.common_dir)
+        is_data_allowed = all(
+            any(entry.contains_data(data) for entry in entries) for data in (repository.git_dir, repository.common_dir)
         )
-        admitted = any(entry.admits(root) for entry in entries)
-        if not admitted and not (holds_data and _is_worktree(repository)):
+        is_root_allowed = any(entry.allows(root) for entry in entries)
+        if not is_root_allowed and not (is_data_allowed and _is_worktree(repository)):
             raise UnknownRepository(f"not an allowed repository: {printable(root)}; {self._hint()}")
-        if not holds_data:
+        if not is_data_allowed:
             raise UnknownRepository(
                 f"not an allowed repository: {printable(root)} keeps its data outside the allowed repositories; "
                 "the repository it belongs to has to be configured"
@@ -164,7 +164,7 @@ class Repositories:
         shown = [f"{printable(name, 100)} ({printable(root, 300)})" for name, root in names.items()]
         if len(shown) > _MAX_SHOWN_REPOSITORIES:
             shown[_MAX_SHOWN_REPOSITORIES:] = [f"and {len(shown) - _MAX_SHOWN_REPOSITORIES} more"]
-        return f"allowed: {', '.join(shown) or 'none that is there'}"
+        return f"allowed: {', '.join(shown) or 'none that exists'}"
 
 
 def _listed(entry: _Entry) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _listed(entry: _Entry) -> Iterator[str]:
 
 
 def _root_of(path: str) -> str | None:
-    """The nearest folder with a ``.git``, from ``path`` upwards; or the bare repository that ``path`` is."""
+    """Return the nearest folder with a ``.git``, from ``path`` upwards; ``None`` if there is none."""
     while True:
         if os.path.lexists(os.path.join(path, ".git")):
             return path
@@ -193,7 +193,10 @@ def _root_of(path: str) -> str | None:
 
 
 def _is_bare(path: str) -> bool:
-    """Asked only of configured paths: in a tree anything may look like a bare repository."""
+    """Return whether a configured path is a bare repository.
+
+    Other paths must not be checked like this, because files in a work tree may look like a bare repository.
+    """
     return (
         not os.path.lexists(os.path.join(path, ".git"))
         and os.path.isfile(os.path.join(path, "HEAD"))
@@ -203,7 +206,7 @@ def _is_bare(path: str) -> bool:
 
 
 def _read(root: str, *, is_bare: bool) -> Repository:
-    """Follow a work tree to its data."""
+    """Return a repository, with the links from its work tree to its data followed."""
     if is_bare:
         return Repository(root=root, git_dir=root, common_dir=root)
     git = os.path.join(root, ".git")
@@ -218,12 +221,12 @@ def _read(root: str, *, is_bare: bool) -> Repository:
         link = os.path.join(git_dir, "commondir")
         common = os.path.realpath(os.path.join(git_dir, _first_line(link))) if os.path.lexists(link) else git_dir
     except (OSError, ValueError) as error:
-        raise UnknownRepository(f"no usable git repository: {printable(root)}") from error
+        raise UnknownRepository(f"not a usable git repository: {printable(root)}") from error
     return Repository(root=root, git_dir=git_dir, common_dir=common)
 
 
 def _is_worktree(repository: Repository) -> bool:
-    """Whether the data knows of this work tree: git keeps a way back to it."""
+    """Return whether the data belongs to this work tree: git stores the path of each work tree in the data."""
     if os.path.dirname(repository.git_dir) != os.path.join(repository.common_dir, "worktrees"):
         return False
     try:
@@ -236,8 +239,8 @@ def _is_worktree(repository: Repository) -> bool:
 def _first_line(path: str) -> str:
     """
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no text, or too long.
+        OSError: the file cannot be read.
+        ValueError: the file is not text, or too long.
     """
     with open(path, "rb") as file:
         data = file.read(_MAX_GIT_FILE_BYTES + 1)

@@ -1,7 +1,7 @@
 """Files of commits and the status of repositories as resources, with completion.
 
-The plugin registers them. A resource shows no more than a tool. In a URI, a branch such as ``feature/x`` is written
-``feature:x``, because a variable contains no slash and a reference no colon.
+The plugin registers them. A resource shows only what a tool shows as well. In a URI, a branch such as ``feature/x`` is
+written ``feature:x``: a variable of the template cannot contain a slash, and a reference cannot contain a colon.
 
 Source: MCP 2026-07-28, server/resources; RFC 6570. The reference git server has no resources.
 """
@@ -20,10 +20,10 @@ from mcptrio.types import BlobResourceContents, TextResourceContents
 
 from .access import GitAccess, RepositoryWork
 from .arguments import check_revision
-from .reading import read_status
-from .references import names_of
+from .objects import is_binary, kind_of, list_tree, read_blob
+from .read_tools import read_status
+from .references import reference_names
 from .repositories import UnknownRepository
-from .showing import is_binary, kind_of, list_tree, read_blob
 from .status import Status
 
 __all__ = ["FILE", "STATUS_OF", "RepositoryResources", "paths_in"]
@@ -36,7 +36,7 @@ _MAX_PATHS = 2000
 
 @frozen(eq=False, repr=False)
 class RepositoryResources:
-    """The resources, by the names of repositories."""
+    """The resources of repositories, which URIs identify by name."""
 
     access: GitAccess
 
@@ -48,14 +48,14 @@ class RepositoryResources:
         uri = _uri(repo, revision, path)
         try:
             check_revision(revision, "rev")
-            async with self.access.open(ctx, _known(repo)) as work:
+            async with self.access.open(ctx, _check_repository_name(repo)) as work:
                 commit = await work.text(
                     *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
                     codes=(0, 1, 128),
                 )
                 kind, id = await kind_of(work, commit, path) if commit else ("", "")
                 if kind == "tree":
-                    entries, more = await list_tree(work, id, most=self.access.config.max_entries)
+                    entries, more = await list_tree(work, id, max_count=self.access.config.max_entries)
                     above = "" if path.strip("/") in ("", ".") else path.strip("/") + "/"
                     lines = [_uri(repo, revision, above + entry.name) for entry in entries]
                     lines += [f"# there is more; {ctx.tool_name('git_show')} shows it"] if more else []
@@ -79,27 +79,27 @@ class RepositoryResources:
     async def status(self, ctx: Context, repo: str) -> Status:
         """The state of a working tree, as {tool:git_status} shows it."""
         try:
-            async with self.access.open(ctx, _known(repo)) as work:
+            async with self.access.open(ctx, _check_repository_name(repo)) as work:
                 return await read_status(work, "normal", 100, "")
         except UnknownRepository as error:
             raise ResourceNotFound(f"git://{quote(repo, safe='')}/status") from error
 
     @completion("resource", FILE, "repo")
     async def complete_repo(self, ctx: Context, value: str) -> list[str]:
-        """Names of repositories."""
+        """Return names of repositories."""
         return list(await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads))
 
     @completion("resource", STATUS_OF, "repo")
     async def complete_status(self, ctx: Context, value: str) -> list[str]:
-        """Names of repositories."""
+        """Return names of repositories."""
         return await self.complete_repo(ctx, value)
 
     @completion("resource", FILE, "rev")
     async def complete_rev(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Branches and tags, their slashes as colons."""
+        """Return names of branches and tags, with colons instead of slashes."""
         try:
             async with self.access.open(ctx, arguments.get("repo", "")) as work:
-                names = await names_of(work, "refs/heads", "refs/tags", "refs/remotes")
+                names = await reference_names(work, "refs/heads", "refs/tags", "refs/remotes")
         except ToolError:
             return []
         return ["HEAD", *(name.replace("/", ":") for name in names)]
@@ -121,7 +121,7 @@ async def paths_in(work: RepositoryWork, commit: str, typed: str) -> list[str]:
     kind, id = await kind_of(work, commit, folder or ".")
     if kind != "tree":
         return []
-    entries, _ = await list_tree(work, id, most=_MAX_PATHS)
+    entries, _ = await list_tree(work, id, max_count=_MAX_PATHS)
     return [
         folder + slash + entry.name + ("/" if entry.is_folder else "")
         for entry in entries
@@ -129,8 +129,8 @@ async def paths_in(work: RepositoryWork, commit: str, typed: str) -> list[str]:
     ]
 
 
-def _known(repo: str) -> str:
-    """The name of a repository; a path is none here, for a URI has the path of a file behind it."""
+def _check_repository_name(repo: str) -> str:
+    """Return the name of a repository. A URI cannot contain the path of a repository, only its name."""
     if not repo or repo.startswith("~"):
         raise UnknownRepository(f"no repository is called {repo!r}")
     return repo

@@ -1,7 +1,7 @@
 """Parses ``git status``.
 
-The status tool and resource use it. In porcelain version 2 with NUL, nothing is quoted; unknown kinds of lines are
-skipped, as the format demands.
+The status tool and resource use it. In porcelain version 2 with ``-z``, paths are not quoted. Unknown kinds of lines
+are skipped, as the format requires.
 
 Source: git-status(1), "Porcelain Format Version 2".
 """
@@ -14,12 +14,12 @@ from typing import Literal
 from attrs import frozen
 from msgspec import Struct
 
-from .text import named
+from .text import name_text
 
-__all__ = ["STATUS", "Operation", "Parsed", "Status", "StatusEntry", "operation_of", "parse_status"]
+__all__ = ["STATUS", "Operation", "ParsedStatus", "Status", "StatusEntry", "operation_of", "parse_status"]
 
 STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--ignore-submodules=dirty", "--no-column")
-"""The beginning of the command; the option for untracked files follows."""
+"""The arguments of ``git status`` that precede the option for untracked files."""
 
 State = Literal["unmodified", "modified", "type_changed", "added", "deleted", "renamed", "copied", "unmerged"]
 Kind = Literal["tracked", "unmerged", "untracked", "ignored"]
@@ -92,21 +92,21 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 @frozen(kw_only=True, eq=False, repr=False)
-class Parsed:
-    """An output of ``STATUS``, before it is paged."""
+class ParsedStatus:
+    """The parsed output of ``STATUS``, before it is split into pages."""
 
     headers: dict[str, str]
     entries: list[StatusEntry]
 
 
-def parse_status(output: bytes) -> Parsed:
-    """Parse an output of ``STATUS``; an incomplete entry at its end is dropped."""
+def parse_status(output: bytes) -> ParsedStatus:
+    """Parse an output of ``STATUS``. An incomplete entry at its end is dropped."""
     fields = output.split(b"\0")[:-1]
     headers: dict[str, str] = {}
     entries: list[StatusEntry] = []
     index = 0
     while index < len(fields):
-        field = named(fields[index])
+        field = name_text(fields[index])
         index += 1
         kind, _, rest = field.partition(" ")
         if kind == "#":
@@ -119,7 +119,7 @@ def parse_status(output: bytes) -> Parsed:
             if index == len(fields):
                 break
             states, *_, path = rest.split(" ", 8)
-            entries.append(_tracked(path, states, named(fields[index])))
+            entries.append(_tracked(path, states, name_text(fields[index])))
             index += 1
         elif kind == "u":
             states, *_, path = rest.split(" ", 9)
@@ -133,7 +133,7 @@ def parse_status(output: bytes) -> Parsed:
                     unstaged="unmodified",
                 )
             )
-    return Parsed(headers=headers, entries=entries)
+    return ParsedStatus(headers=headers, entries=entries)
 
 
 def _tracked(path: str, states: str, original: str | None = None, kind: Kind = "tracked") -> StatusEntry:
@@ -147,7 +147,7 @@ def _tracked(path: str, states: str, original: str | None = None, kind: Kind = "
 
 
 def operation_of(git_dir: str) -> Operation:
-    """The operation in progress. Blocks: it looks for files."""
+    """Return the operation in progress. Blocks on the file system."""
     for file, name in _OPERATIONS:
         if os.path.exists(os.path.join(git_dir, file)):
             return name

@@ -1,7 +1,7 @@
 """Converts bytes from git to text that is safe to send: pages of a long text, names on one line, URLs without
 passwords.
 
-Used for every output of git in an answer. Bytes that are not Unicode cause no error, and a name from a repository
+Each output of git in an answer passes through it. Bytes that are not UTF-8 cause no error, and a name from a repository
 cannot begin a new line.
 """
 
@@ -12,29 +12,29 @@ import re
 
 from attrs import frozen
 
-__all__ = ["TextPage", "clip", "named", "page_of", "printable", "redacted", "text_of"]
+__all__ = ["TextPage", "name_text", "page_of", "printable", "redact_urls", "text_of", "truncate"]
 
-# Strings, not compiled patterns: that is done when one is first used, and most starts of a server never do.
+# Strings instead of compiled patterns: re compiles them at their first use, so they do not delay the start.
 _UNPRINTABLE = r"[\x00-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]"
-# A token is often the user's name of an https URL; of other URLs a user without a password is no secret (git@).
+# In https URLs, a token is often used as the user name. In other URLs, a user without a password is not secret (git@).
 _USER = r"(?i)(https?://)[^/\s]*@|(://)[^/\s]*:[^/\s]*@"
 _MORE = "…"
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class TextPage:
-    """A piece of a long text."""
+    """A part of a long text."""
 
     text: str
     next_offset: int | None
-    """The byte at which the next part begins; None if this is the last one."""
+    """The offset in bytes of the next part; None for the last part."""
 
 
 def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
-    """Make a page of the text that starts at byte ``start``.
+    """Make a page of a text that starts at byte ``start``.
 
     Args:
-        cut: there is more text; the page then ends with the last whole line, or with a whole character.
+        cut: True if more text follows. The page then ends after the last whole line, or after a whole character.
     """
     if not cut:
         return TextPage(text=text_of(data), next_offset=None)
@@ -51,28 +51,28 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def named(data: bytes) -> str:
-    """A path or the name of a reference; bytes that are no UTF-8 are written as ``\\xNN``."""
+def name_text(data: bytes) -> str:
+    """Decode a path or the name of a reference. Bytes that are not UTF-8 become ``\\xNN``."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def printable(text: str, limit: int = 1000) -> str:
-    """A text on one line: control characters are written as escapes."""
-    return re.sub(_UNPRINTABLE, _escape, clip(text, limit))
+    """Return a text on one line, with escapes for control characters."""
+    return re.sub(_UNPRINTABLE, _escape, truncate(text, limit))
 
 
-def clip(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """Truncate a text to this number of characters, with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + _MORE
 
 
-def redacted(text: str) -> str:
-    """The text without passwords and tokens in URLs."""
+def redact_urls(text: str) -> str:
+    """Return a text without passwords and tokens in URLs."""
     return re.sub(_USER, lambda found: f"{found[1] or found[2]}***@", text)
 
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8, as os.fsdecode keeps it
+    if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode represents a byte that is not UTF-8 like this
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -12,7 +12,7 @@ from typing import Any
 import mcptrio_git
 import pytest
 import trio
-from mcptrio_git.text import page_of, redacted
+from mcptrio_git.text import page_of, redact_urls
 
 from mcptrio import MCPError, Server
 from mcptrio.types import BlobResourceContents, TextResourceContents
@@ -197,7 +197,7 @@ async def test_prompts_contain_the_data_in_fences(repo: Repo, call: Caller) -> N
 
 
 def test_passwords_in_urls_are_redacted() -> None:
-    assert redacted("https://a:b@c@host/x http://tok@h ssh://git@h/x ftp://u:p@h") == (
+    assert redact_urls("https://a:b@c@host/x http://tok@h ssh://git@h/x ftp://u:p@h") == (
         "https://***@host/x http://***@h ssh://git@h/x ftp://***@h"
     )
 

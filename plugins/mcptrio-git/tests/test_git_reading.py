@@ -208,7 +208,7 @@ async def test_show_returns_the_commit_and_its_diff(repo: Repo, call: Caller) ->
     repo.git("tag", "-a", "-m", "First one", "v1")
     assert (await call.text("git_show", revision="v1")).startswith("tag: First one\n\ncommit ")
 
-    repo.commit("Binary", data_png="\0\1\2")
+    repo.commit("GitBinary", data_png="\0\1\2")
     refusal = await call.refused("git_show", revision="HEAD:data.png")
     assert refusal == "expected a text file, got a binary one (image/png, 3 bytes)"
 

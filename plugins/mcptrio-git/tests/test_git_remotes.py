@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from mcptrio_git.cloning import check_url
+from mcptrio_git.clone_tool import check_url
 from mcptrio_git.config import Config
 
 from mcptrio import ToolError

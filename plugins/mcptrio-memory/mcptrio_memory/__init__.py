@@ -1,7 +1,7 @@
 """The plugin ``memory`` of mcptrio: a knowledge graph in SQLite that a model keeps between conversations.
 
-mcptrio loads it through the entry point ``memory``. This module contains only the hooks, which register the objects
-with the tools and resources.
+mcptrio loads it through the entry point ``memory``. This module contains only the hook ``setup``, which registers the
+objects with the tools and resources.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from mcptrio import PluginSetup, hookimpl
 
 from .config import Config
 from .memory import Memory
-from .reading import MemoryReading
+from .read_tools import MemoryReadTools
 from .resources import MemoryResources
-from .writing import Writing
+from .write_tools import MemoryWriteTools
 
-__all__ = ["Config", "Memory", "MemoryReading", "MemoryResources", "Writing", "setup"]
+__all__ = ["Config", "Memory", "MemoryReadTools", "MemoryResources", "MemoryWriteTools", "setup"]
 
 
 @hookimpl
@@ -22,7 +22,7 @@ def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools and resources."""
     memory = Memory(config)
     server.add(memory)
-    server.add(MemoryReading(memory))
+    server.add(MemoryReadTools(memory))
     if not config.read_only:
-        server.add(Writing(memory))
+        server.add(MemoryWriteTools(memory))
     server.add(MemoryResources(memory))

@@ -1,7 +1,7 @@
-"""The results of tools that write, within the bound of an answer.
+"""The results of tools that write, cut to the size limit of an answer.
 
-The tools that create and add call it. Items that the answer omits were written too, and it has their number. A complete
-answer is equal to the reference server's.
+The tools that create and add call it. Items that an answer omits were written as well; ``total`` counts all of them. An
+answer that is not cut is equal to the reference server's.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from .model import Added, AddedObservations, CreatedEntities, CreatedRelations, Entity, Relation
 
-__all__ = ["added", "created_entities", "created_relations"]
+__all__ = ["added_observations", "created_entities", "created_relations"]
 
 _OVERHEAD = 40
-"""Bytes around the texts of an entity, an observation or a relation, more or less."""
+"""Approximate bytes of JSON around the texts of an entity, an observation or a relation."""
 
 
 def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
-    """Return the items that fit, from the first on. The last one has only the observations that fit."""
+    """Return the first entities that fit. The last one has only the observations that fit."""
     shown: list[Entity] = []
     is_cut = False
     for entity in created:
@@ -26,7 +26,7 @@ def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
         if is_cut or (budget < 0 and shown):
             is_cut = True
             break
-        kept = _first(observations, budget)
+        kept = _those_that_fit(observations, budget)
         budget -= sum(map(_size, observations))
         is_cut = len(kept) < len(observations)
         shown.append(
@@ -40,7 +40,7 @@ def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
 
 
 def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelations:
-    """Return the items that fit, from the first on."""
+    """Return the first relations that fit."""
     shown: list[Relation] = []
     for relation in created:
         budget -= _size(relation.source, relation.target, relation.relation_type)
@@ -52,8 +52,8 @@ def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelati
     return CreatedRelations(relations=shown)
 
 
-def added(results: Sequence[AddedObservations], budget: int) -> Added:
-    """Return the items that fit, from the first on. The last one has only the observations that fit."""
+def added_observations(results: Sequence[AddedObservations], budget: int) -> Added:
+    """Return the first results that fit. The last one has only the observations that fit."""
     shown: list[AddedObservations] = []
     is_cut = False
     for result in results:
@@ -61,7 +61,7 @@ def added(results: Sequence[AddedObservations], budget: int) -> Added:
         if is_cut or (budget < 0 and shown):
             is_cut = True
             break
-        kept = _first(result.added_observations, budget)
+        kept = _those_that_fit(result.added_observations, budget)
         budget -= sum(map(_size, result.added_observations))
         is_cut = len(kept) < len(result.added_observations)
         shown.append(AddedObservations(entity_name=result.entity_name, added_observations=kept))
@@ -69,7 +69,7 @@ def added(results: Sequence[AddedObservations], budget: int) -> Added:
     return Added(results=shown, truncated=True, total=total) if is_cut else Added(results=shown)
 
 
-def _first(texts: list[str], budget: int) -> list[str]:
+def _those_that_fit(texts: list[str], budget: int) -> list[str]:
     for number, text in enumerate(texts):
         budget -= _size(text)
         if budget < 0:

@@ -1,6 +1,6 @@
 """The settings of the operator: ``[plugins.memory]`` in mcptrio.toml.
 
-The loader or an embedding program makes it. An invalid value is an error that names the expected one.
+mcptrio creates a Config when it loads the plugin; embedding programs create it directly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs.validators import ge, gt, le
 __all__ = ["ANY", "Config"]
 
 ANY = "*"
-"""In ``namespaces``: whatever a call names."""
+"""The entry of ``namespaces`` that allows every name."""
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MIB = 1024 * 1024
@@ -23,20 +23,21 @@ _MIB = 1024 * 1024
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of the plugin. Sizes are bytes, lengths characters, times seconds."""
+    """The settings of the plugin. Sizes are in bytes, lengths in characters, times in seconds."""
 
     file: Path | None = None
-    """The SQLite file; it is made if there is none. Unset: ``memory.db`` in mcptrio's data folder of this user."""
+    """The SQLite file, which is created if it does not exist. Unset: ``memory.db`` in mcptrio's data folder of this
+    user."""
 
     namespace: str = "default"
-    """The graph of a call that names none, for one per project. 1 to 100 letters, digits, dots, dashes, underscores."""
+    """The graph that a call without ``namespace`` uses. 1 to 100 letters, digits, dots, dashes, underscores."""
 
     namespaces: tuple[str, ...] | Literal["principal"] = ()
-    """Other graphs in the same file that a call may name; ``*`` for any. Or ``principal``: each user with a login has a
-    private graph, and callers without a login have none."""
+    """Further graphs in the same file that a call may name; ``*`` for any. Or ``principal``: each authenticated user
+    has a private graph, and anonymous callers have none."""
 
     read_only: bool = False
-    """Offer no tool that changes anything."""
+    """Do not offer the tools that change the graph."""
 
     import_file: Path | None = None
     """A file of the reference memory server (JSON lines) that is imported into ``namespace`` once, at the first
@@ -46,42 +47,42 @@ class Config:
     """Default number of entities in one result, 1 to 10000."""
 
     max_limit: int = field(default=1000, validator=[ge(1), le(10_000)])
-    """The most entities that a call may ask for, 1 to 10000."""
+    """Maximum number of entities in one result, 1 to 10000."""
 
     max_answer_bytes: int = field(default=36_000, validator=[ge(1000), le(64 * _MIB)])
-    """Bytes of one answer of a tool, 1000 to 64 MiB; the rest is on the next page. The default is about 9,000
+    """Maximum bytes of a tool's answer, 1000 to 64 MiB; further pages have the rest. The default is about 9,000
     tokens."""
 
     max_resource_bytes: int = field(default=4 * _MIB, validator=[ge(1000), le(64 * _MIB)])
-    """Bytes of one resource, 1000 to 64 MiB; a longer one is cut, with a note."""
+    """Maximum bytes of a resource, 1000 to 64 MiB. A longer graph is truncated, and a longer export is an error."""
 
     max_items: int = field(default=1000, validator=[ge(1), le(100_000)])
-    """Entities, relations, names or deletions in one call, 1 to 100000."""
+    """Maximum number of entities, relations, names or deletions in one call, 1 to 100000."""
 
     max_name: int = field(default=500, validator=[ge(1), le(1000)])
-    """The longest name or type, 1 to 1000."""
+    """Maximum length of a name or type, 1 to 1000."""
 
     max_observation: int = field(default=20_000, validator=[ge(1), le(1_000_000)])
-    """The longest observation, 1 to 1000000."""
+    """Maximum length of an observation, 1 to 1000000."""
 
     max_observations: int = field(default=5000, validator=[ge(1), le(100_000)])
-    """Observations of one entity, 1 to 100000."""
+    """Maximum number of observations of one entity, 1 to 100000."""
 
     max_import_bytes: int = field(default=2 * _MIB, validator=[ge(1), le(64 * _MIB)])
-    """Bytes of one call of import_graph, 1 to 64 MiB. The default fits, as JSON, into the largest message that mcptrio
-    accepts by default. ``import_file`` has no such limit."""
+    """Maximum length of the text in one call of import_graph, 1 to 64 MiB. The default fits, as JSON, into the largest
+    message that mcptrio accepts by default. ``import_file`` has no such limit."""
 
     max_file_bytes: int = field(default=1024 * _MIB, validator=[ge(_MIB), le(1024 * 1024 * _MIB)])
-    """Bytes of the SQLite file, 1 MiB to 1 TiB; then it is full."""
+    """Maximum size of the SQLite file, 1 MiB to 1 TiB. Changes fail when the file is full."""
 
     busy_timeout: float = field(default=20.0, validator=[gt(0), le(3600)])
-    """How long a change waits for other processes that write to the same file, up to 3600."""
+    """Seconds that a change waits for other processes that write to the same file, up to 3600."""
 
     watch_interval: float = field(default=1.0, validator=[ge(0.01), le(3600)])
     """Seconds between checks of the file for changes by other processes, while there are subscribers; 0.01 to 3600."""
 
     def __attrs_post_init__(self) -> None:
-        for name in (self.namespace, *self.others):
+        for name in (self.namespace, *self.other_namespaces):
             if name != ANY and not _NAMESPACE.fullmatch(name):
                 raise ValueError(f"expected a namespace of 1 to 100 letters, digits, dots, dashes, got {name!r}")
         if self.namespace == ANY:
@@ -93,18 +94,18 @@ class Config:
 
     @property
     def is_by_principal(self) -> bool:
-        """Whether each principal has a separate graph."""
+        """True if each principal has a separate graph."""
         return self.namespaces == "principal"
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def other_namespaces(self) -> tuple[str, ...]:
         """The graphs that a call may name in addition to ``namespace``."""
         return () if isinstance(self.namespaces, str) else self.namespaces
 
     def path(self) -> Path:
         """The absolute path of the file, with ``~`` expanded."""
         if self.file is None:
-            import platformdirs  # most start-ups have a file configured or read no memory at all
+            import platformdirs  # imported only if no file is configured
 
             return Path(platformdirs.user_data_dir("mcptrio", appauthor=False)) / "memory.db"
         return Path(self.file).expanduser().absolute()
@@ -113,10 +114,10 @@ class Config:
         """The file to import at the first start: absolute, with ``~`` expanded."""
         return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
 
-    def allowed(self, namespace: str | None) -> str | None:
-        """The name by which a call names this namespace; ``None`` if it may not name it."""
+    def allowed_namespace(self, namespace: str | None) -> str | None:
+        """Return the namespace of a call; ``None`` if a call may not name it."""
         if namespace is None or namespace == self.namespace:
             return self.namespace
-        if namespace in self.others or (ANY in self.others and _NAMESPACE.fullmatch(namespace)):
+        if namespace in self.other_namespaces or (ANY in self.other_namespaces and _NAMESPACE.fullmatch(namespace)):
             return namespace if namespace != ANY else None
         return None

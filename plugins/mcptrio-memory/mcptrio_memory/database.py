@@ -1,9 +1,9 @@
-"""The SQLite file under Trio: one writer at a time, readers that do not wait for it, cancellable queries.
+"""The SQLite database: one writer at a time, readers that do not wait for the writer, and cancellable queries.
 
-The plugin's lifespan opens it, and tools pass it functions of :class:`Statements`. One thread at a time uses a
-connection, and its caller waits until the thread is done, so no connection is left in the middle of a query. A
-cancellation interrupts the query. An uncommitted change is undone; a committed one counts, and the caller gets its
-result. Changes wait in a queue, which the server's limit on requests bounds.
+The plugin's lifespan opens it, and tools pass it functions that take :class:`Statements`. One thread at a time uses a
+connection, and its caller waits until the thread has ended, so no connection is left in the middle of a query. A
+cancellation interrupts the query. An uncommitted change is rolled back. If the change was committed before, the caller
+receives its result. Changes wait in a queue, which the server's limit on requests bounds.
 
 Source: sqlite.org/wal.html, "Concurrency"; sqlite.org/c3ref/interrupt.html.
 """
@@ -22,7 +22,7 @@ import outcome
 import trio
 
 from .file import is_busy, open_file, open_reader, unavailable
-from .statements import CallAbandoned, Statements, Work
+from .statements import CallCancelled, Statements, Work
 
 __all__ = ["MemoryDatabase", "open_database"]
 
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 READERS: Final = 4
-"""Connections that read, and threads that do so at the same time; more wait."""
+"""Connections for reading, and the number of concurrent reads; further ones wait."""
 _CLOSE_TIMEOUT: Final = 10.0
-"""Seconds for closing. A disk that hangs is left to itself then."""
-_STEPS: Final = 20_000
+"""Seconds for closing. After that, a thread that a hanging disk blocks is abandoned."""
+_STEPS_PER_CHECK: Final = 20_000
 """Steps of SQLite's virtual machine between two checks for a cancellation: less than a millisecond."""
 _BUSY_MS: Final = 100
-"""Time for which SQLite itself waits for another process; longer waits happen in Trio and can be cancelled."""
+"""Milliseconds that SQLite waits for another process. Longer waits happen in Trio, where they can be cancelled."""
 
 
 class MemoryDatabase:
@@ -45,37 +45,37 @@ class MemoryDatabase:
 
     def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], busy_timeout: float) -> None:
         self._writer = writer
-        self._writing = trio.Lock()
+        self._write_lock = trio.Lock()
         self._readers = readers
-        self._reading = trio.CapacityLimiter(len(readers))
+        self._read_limiter = trio.CapacityLimiter(len(readers))
         self._busy_timeout = busy_timeout
 
     async def write(self, work: Work[T]) -> T:
         """Run a function in a transaction, and return its result after the commit.
 
         Raises:
-            MemoryUnavailable: it was not done.
+            MemoryUnavailable: the transaction failed, and nothing was changed.
         """
-        async with self._writing:
-            until = trio.current_time() + self._busy_timeout
+        async with self._write_lock:
+            deadline = trio.current_time() + self._busy_timeout
             pause = 0.001
             while True:
                 try:
                     return await _in_thread(self._writer, partial(_transact, "BEGIN IMMEDIATE", "COMMIT", work))
                 except sqlite3.Error as error:
-                    if not is_busy(error) or trio.current_time() > until:
+                    if not is_busy(error) or trio.current_time() > deadline:
                         raise unavailable(error) from error
                 await trio.sleep(pause)
                 pause = min(2 * pause, 0.05)
 
     async def read(self, work: Work[T]) -> T:
-        """Run it on a snapshot of the committed data.
+        """Run a function on a snapshot of the committed data.
 
         Raises:
             MemoryUnavailable: the file cannot be read.
         """
-        async with self._reading:
-            # There is one for everybody whom the limiter lets in.
+        async with self._read_limiter:
+            # The limiter admits as many calls as there are connections.
             connection = self._readers.pop()
             try:
                 return await _in_thread(connection, partial(_transact, "BEGIN", "ROLLBACK", work))
@@ -92,23 +92,23 @@ class MemoryDatabase:
 
 @asynccontextmanager
 async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> AsyncIterator[MemoryDatabase]:
-    """Open the database for the block.
+    """Open the database inside the context.
 
     Args:
-        max_bytes: maximum bytes of the file.
+        max_bytes: maximum size of the file.
         busy_timeout: seconds that a change waits for other processes.
 
     Raises:
-        MemoryUnavailable: it cannot be opened.
+        MemoryUnavailable: the database cannot be opened.
     """
-    alone = trio.CapacityLimiter(1)
-    database = await trio.to_thread.run_sync(_open, path, max_bytes, busy_timeout, limiter=alone)
+    limiter = trio.CapacityLimiter(1)
+    database = await trio.to_thread.run_sync(_open, path, max_bytes, busy_timeout, limiter=limiter)
     try:
         yield database
     finally:
-        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as goodbye:
-            await trio.to_thread.run_sync(_close, database, abandon_on_cancel=True, limiter=alone)
-        if goodbye.cancelled_caught:
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as close_scope:
+            await trio.to_thread.run_sync(_close, database, abandon_on_cancel=True, limiter=limiter)
+        if close_scope.cancelled_caught:
             logger.error("%s: could not be closed within %g s", path, _CLOSE_TIMEOUT)
 
 
@@ -119,7 +119,7 @@ def _open(path: Path, max_bytes: int, busy_timeout: float) -> MemoryDatabase:
         connections.append(open_file(path, max_bytes=max_bytes, busy_timeout=busy_timeout))
         connections[0].execute(f"PRAGMA busy_timeout={_BUSY_MS}")
         for _ in range(READERS):
-            connections.append(open_reader(path))  # noqa: PERF401 - those made are closed
+            connections.append(open_reader(path))  # noqa: PERF401 - after an error, those that were opened are closed
         opened = True
     finally:
         if not opened:
@@ -132,12 +132,12 @@ def _close(database: MemoryDatabase) -> None:
     try:
         database.close()
     except sqlite3.Error as error:
-        logger.error("%s", unavailable(error))  # noqa: TRY400 - the message says it all
+        logger.error("%s", unavailable(error))  # noqa: TRY400 - a traceback would add nothing
 
 
 def _transact(begin: str, end: str, work: Work[T], statements: Statements) -> T:
     ended = False
-    statements.abandon()  # where the transaction before could not even be undone
+    statements.roll_back()  # needed if the rollback of the previous transaction has failed
     statements.execute(begin)
     try:
         result = work(statements)
@@ -146,7 +146,7 @@ def _transact(begin: str, end: str, work: Work[T], statements: Statements) -> T:
         return result
     finally:
         if not ended:
-            statements.abandon()
+            statements.roll_back()
 
 
 async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
@@ -161,14 +161,14 @@ async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
     raise_cancel: trio.lowlevel.RaiseCancelT | None = None
 
     def run() -> T:
-        connection.set_progress_handler(lambda: statements.stopped, _STEPS)
+        connection.set_progress_handler(lambda: statements.stopped, _STEPS_PER_CHECK)
         try:
             return work(statements)
         finally:
             connection.set_progress_handler(None, 0)
 
     def deliver(result: outcome.Outcome[T]) -> None:
-        # The loop cannot be gone: the task waits in it.
+        # Trio is still running, because the task waits for this result.
         token.run_sync_soon(trio.lowlevel.reschedule, task, outcome.Value(result))
 
     def interrupt(raiser: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
@@ -182,7 +182,7 @@ async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
     if (
         raise_cancel is not None
         and isinstance(result, outcome.Error)
-        and isinstance(result.error, (sqlite3.Error, CallAbandoned))
+        and isinstance(result.error, (sqlite3.Error, CallCancelled))
     ):
         raise_cancel()
     return result.unwrap()

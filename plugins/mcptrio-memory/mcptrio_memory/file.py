@@ -1,8 +1,8 @@
-"""Opens and checks the SQLite file, makes its tables, and explains its errors.
+"""Opens and checks the SQLite file, creates its tables, and explains its errors.
 
-Called in a thread when the plugin is opened; everything here blocks. A file that is not ours, or that a newer version
-has made, is not changed. The write-ahead log has ``synchronous=NORMAL``: committed changes survive the end of the
-process, including a kill; a power failure may lose the last ones, as a whole and in order.
+The database calls it in a thread when the plugin is opened; all functions block. A database of another program, or of a
+newer version, is not changed. The write-ahead log has ``synchronous=NORMAL``: committed changes survive a killed
+process. A power failure may lose the last transactions, but never a part of one.
 
 Source: sqlite.org/pragma.html, /wal.html, /fts5.html, /rescode.html.
 """
@@ -23,15 +23,15 @@ __all__ = ["is_busy", "open_file", "open_reader", "unavailable"]
 
 logger = logging.getLogger(__name__)
 
-_APPLICATION: Final = 0x6D63706D
-"""The application id in the header of our files: ``mcpm``."""
-_SCHEMA: Final = 1
-_PAGE: Final = 4096
+_APPLICATION_ID: Final = 0x6D63706D
+"""The application id in the header of memory files: ``mcpm``."""
+_SCHEMA_VERSION: Final = 1
+_PAGE_BYTES: Final = 4096
 _LOG_BYTES: Final = 16 * 1024 * 1024
-"""To which the write-ahead log is cut back after it was larger."""
+"""Size to which SQLite truncates the write-ahead log after it was larger."""
 
 _TABLES: Final = (
-    # The revision rises with every change of the graph; the rows it touched carry it.
+    # Each change of the graph increments the revision. The changed entities get the new revision too.
     """CREATE TABLE namespaces (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -51,7 +51,7 @@ _TABLES: Final = (
         text TEXT NOT NULL,
         UNIQUE (entity, text)
     )""",
-    # By name, for a file that is imported may have relations whose ends are missing.
+    # Relations refer to entities by name, because an imported file may have relations of missing entities.
     """CREATE TABLE relations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         namespace INTEGER NOT NULL,
@@ -60,9 +60,9 @@ _TABLES: Final = (
         type TEXT NOT NULL,
         UNIQUE (namespace, source, target, type)
     )""",
-    # With all columns, or SQLite prefers to go through all of the other index, which has them.
+    # With all columns. Otherwise SQLite scans the index of the UNIQUE constraint, which covers the query.
     "CREATE INDEX relations_by_target ON relations (namespace, target, source, type)",
-    # rowid is the entity's id. The texts are casefolded, so that instr() finds what a person would call the same.
+    # rowid is the entity's id. The texts are casefolded, so that instr() ignores case.
     """CREATE VIRTUAL TABLE search USING fts5 (
         name, type, body, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3'
     )""",
@@ -75,17 +75,17 @@ _TABLES: Final = (
 
 
 def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Connection:
-    """Return a connection for writing. The file and its folder are made if needed, readable only by the owner.
+    """Return a connection for writing. The file and its folder are created if needed, readable only by the owner.
 
     Args:
-        max_bytes: maximum bytes of the file.
+        max_bytes: maximum size of the file.
         busy_timeout: seconds to wait for another process.
 
     Raises:
-        MemoryUnavailable: it cannot be opened, is another program's, or was made by a newer version.
+        MemoryUnavailable: the file cannot be opened, belongs to another program, or was created by a newer version.
     """
     try:
-        _make(path)
+        _create_file(path)
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise unavailable(error) from error
@@ -102,16 +102,16 @@ def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Con
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Open another connection to an opened file, for reading only.
+    """Return a connection for reading. :func:`open_file` must have created the tables.
 
     Raises:
-        MemoryUnavailable: it cannot be opened.
+        MemoryUnavailable: the file cannot be opened.
     """
     try:
         connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA temp_store=MEMORY")
-        # A view of the search index: its words, for typing mistakes in queries. Nothing is stored for it.
+        # A view of the words in the search index, for typing mistakes in queries. It stores nothing.
         connection.execute("CREATE VIRTUAL TABLE temp.search_words USING fts5vocab(main, search, row)")
         connection.execute("PRAGMA query_only=ON")
     except sqlite3.Error as error:
@@ -120,7 +120,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def unavailable(error: Exception) -> MemoryUnavailable:
-    """Return an error that says why the file cannot be used."""
+    """Return an error with the reason why the file cannot be used."""
     if isinstance(error, OSError):
         return MemoryUnavailable(f"the memory file cannot be opened: {error.strerror or type(error).__name__}")
     name = getattr(error, "sqlite_errorname", "")
@@ -131,7 +131,7 @@ def unavailable(error: Exception) -> MemoryUnavailable:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether another process was at it, so that it is worth trying again."""
+    """Return whether another process holds a lock, so that a retry may succeed."""
     return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
@@ -142,18 +142,18 @@ _PROBLEMS: Final = (
     ("SQLITE_READONLY", "cannot be written; expected a file, in a folder, that this user may write"),
     ("SQLITE_PERM", "cannot be opened: permission denied"),
     ("SQLITE_CANTOPEN", "cannot be opened; expected a file, in a folder, that this user may write"),
-    ("SQLITE_NOTADB", "is damaged, or no SQLite database; move it away to begin with an empty one"),
+    ("SQLITE_NOTADB", "is damaged, or not an SQLite database; move it away to begin with an empty one"),
     ("SQLITE_CORRUPT", "is damaged; move it away to begin with an empty one"),
     ("SQLITE_IOERR", "cannot be read or written"),
 )
 
 
-def _make(path: Path) -> None:
-    """Make the file, as SQLite makes its log with the rights of this one.
+def _create_file(path: Path) -> None:
+    """Create the file, readable only by the owner. SQLite gives its log the same permissions.
 
-    A file that is there is never opened but by SQLite: closing it would take away the locks of this process.
     Source: sqlite.org/howtocorrupt.html, section 2.2.
     """
+    # Only SQLite may open an existing file: closing another descriptor of it would release SQLite's locks.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -162,51 +162,59 @@ def _make(path: Path) -> None:
         if not stat.S_ISREG(found.st_mode):
             raise MemoryUnavailable("expected a file as the memory file, got something else") from None
         if os.name == "posix" and found.st_mode & 0o077:
-            logger.warning("%s: others may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
+            logger.warning("%s: other users may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
 
 
 def _set_up(connection: sqlite3.Connection, max_bytes: int, busy_timeout: float) -> None:
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("BEGIN")
-    _check(connection)
+    _schema_version(connection)
     connection.execute("ROLLBACK")
-    mode = _in_turn(connection, "PRAGMA journal_mode=WAL", busy_timeout)
+    mode = _execute_when_free(connection, "PRAGMA journal_mode=WAL", busy_timeout)
     if mode != "wal":
         raise MemoryUnavailable(f"expected a file system that can share memory (wal), got journal mode {mode!r}")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
-    connection.execute(f"PRAGMA max_page_count={max(1, max_bytes // _PAGE)}")
+    connection.execute(f"PRAGMA max_page_count={max(1, max_bytes // _PAGE_BYTES)}")
     connection.execute("PRAGMA temp_store=MEMORY")
     connection.execute("BEGIN IMMEDIATE")
-    if _check(connection) == 0:
+    if _schema_version(connection) == 0:
         for statement in _TABLES:
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={_APPLICATION}")
-        connection.execute(f"PRAGMA user_version={_SCHEMA}")
+        connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
     connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection) -> int:
-    """The version of the schema; 0 for an empty file. In a transaction, since another process may be making it."""
+def _schema_version(connection: sqlite3.Connection) -> int:
+    """Return the version of the schema; 0 for an empty file.
+
+    Must be called in a transaction, because another process may be creating the tables.
+    """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
     is_empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
     if is_empty and application == schema == 0:
         return 0
-    if application != _APPLICATION:
-        raise MemoryUnavailable("expected a memory file or a new one, got somebody else's database")
-    if schema > _SCHEMA:
-        raise MemoryUnavailable(f"expected schema {_SCHEMA} in the memory file, got {schema}: a newer version made it")
+    if application != _APPLICATION_ID:
+        raise MemoryUnavailable("expected a memory file or a new one, got the database of another program")
+    if schema > _SCHEMA_VERSION:
+        raise MemoryUnavailable(
+            f"expected schema {_SCHEMA_VERSION} in the memory file, got {schema}, which a newer version has created"
+        )
     return schema
 
 
-def _in_turn(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
-    """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
-    until = time.monotonic() + seconds
+def _execute_when_free(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
+    """Return the statement's value; repeat it while another process holds a lock.
+
+    SQLite does not apply its own timeout when two processes change the journal mode at the same time.
+    """
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return connection.execute(statement).fetchone()[0]
         except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > until:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)

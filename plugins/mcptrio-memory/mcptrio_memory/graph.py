@@ -1,10 +1,10 @@
 """Changes of the graph, in SQL.
 
 The tools that write and the import call it, in a thread and within a transaction. A change reports the entities that it
-touched, and the graph gets a new revision exactly if something has changed.
+has changed. The graph gets a new revision only if at least one entity has changed.
 
-Source: rules of the reference memory server, src/memory/index.ts: known items are omitted from the answer;
-add_observations and create_relations fail as a whole for an unknown entity; deleting an unknown item is no error.
+Source: rules of the reference memory server, src/memory/index.ts. Existing items are omitted from the answer. If an
+entity is unknown, add_observations and create_relations change nothing. Deleting an unknown item is not an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcptrio.errors import ToolError
 from .model import AddedObservations, Entity, NewEntity, NewObservations, ObservationsToDelete, Relation
 from .statements import Statements
 
-__all__ = ["Editor", "GraphChange"]
+__all__ = ["GraphChange", "GraphEditor"]
 
 T = TypeVar("T")
 
@@ -29,58 +29,60 @@ class GraphChange(Generic[T]):
     """The result of a change.
 
     Args:
-        result: for the tool.
-        touched: names of changed entities with their revisions; ``None`` for a deleted one.
+        result: the result for the tool.
+        entity_revisions: the revision of each changed entity, by name; ``None`` for a deleted one.
     """
 
     namespace: str
     result: T
-    touched: dict[str, int | None] = field(factory=dict)
+    entity_revisions: dict[str, int | None] = field(factory=dict)
     revision: int | None = None
     """The graph's new revision; ``None`` if nothing has changed."""
 
 
 @frozen(eq=False)
-class Editor:
+class GraphEditor:
     """Changes one graph.
 
     Args:
-        statements: inside a transaction that writes.
-        namespace: of the graph.
-        most: observations of one entity.
+        statements: the statements of a transaction that writes.
+        namespace: the name of the graph.
+        max_observations: maximum number of observations of one entity.
     """
 
     statements: Statements
     namespace: str
-    most: int
-    _touched: dict[str, int | None] = field(init=False, factory=dict)
+    max_observations: int
+    _changed_entities: dict[str, int | None] = field(init=False, factory=dict)
 
-    def done(self, result: T) -> GraphChange[T]:
-        """End the change: raise the revision, and set it on the touched entities."""
-        if not self._touched:
+    def finish(self, result: T) -> GraphChange[T]:
+        """End the change: increment the revision, and store it in the changed entities."""
+        if not self._changed_entities:
             return GraphChange(namespace=self.namespace, result=result)
         run = self.statements
         run.execute("UPDATE namespaces SET revision = revision + 1 WHERE name = ?", (self.namespace,))
-        revision = run.one("SELECT revision FROM namespaces WHERE name = ?", (self.namespace,))
-        touched: dict[str, int | None] = {}
-        for name in self._touched:
-            entity = self._entity(name)
+        revision = run.fetch_value("SELECT revision FROM namespaces WHERE name = ?", (self.namespace,))
+        entity_revisions: dict[str, int | None] = {}
+        for name in self._changed_entities:
+            entity = self._entity_id(name)
             if entity is not None:
                 run.execute("UPDATE entities SET revision = ? WHERE id = ?", (revision, entity))
-            touched[name] = revision if entity is not None else None
-        return GraphChange(namespace=self.namespace, result=result, touched=touched, revision=revision)
+            entity_revisions[name] = revision if entity is not None else None
+        return GraphChange(
+            namespace=self.namespace, result=result, entity_revisions=entity_revisions, revision=revision
+        )
 
     def create_entities(self, entities: Sequence[NewEntity]) -> list[Entity]:
         """Create the missing entities, and return them. Repeated observations count once.
 
         Raises:
-            ToolError: one has too many observations.
+            ToolError: an entity has too many observations.
         """
         created: list[Entity] = []
         for new in entities:
-            if self._entity(new.name) is not None:
+            if self._entity_id(new.name) is not None:
                 continue
-            space = self._space()
+            space = self._namespace_id()
             cursor = self.statements.execute(
                 "INSERT INTO entities (namespace, name, type, revision) VALUES (?, ?, ?, 0)",
                 (space, new.name, new.entity_type),
@@ -88,30 +90,30 @@ class Editor:
             assert cursor.lastrowid is not None
             observations = self._add(cursor.lastrowid, new.name, new.observations)
             self._index(cursor.lastrowid)
-            self._touched[new.name] = None
+            self._changed_entities[new.name] = None
             created.append(Entity(name=new.name, entity_type=new.entity_type, observations=observations))
         return created
 
-    def create_relations(self, relations: Sequence[Relation], *, loose: bool = False) -> list[Relation]:
+    def create_relations(self, relations: Sequence[Relation], *, allow_dangling: bool = False) -> list[Relation]:
         """Create the missing relations, and return them.
 
         Args:
-            loose: the ends need not be there.
+            allow_dangling: the entities of a relation need not exist.
 
         Raises:
-            ToolError: an end is not there; nothing is created.
+            ToolError: an entity does not exist, and nothing is created.
         """
         created: list[Relation] = []
         for relation in relations:
-            if not loose:
-                self._known(relation.source)
-                self._known(relation.target)
+            if not allow_dangling:
+                self._require_entity(relation.source)
+                self._require_entity(relation.target)
             cursor = self.statements.execute(
                 "INSERT OR IGNORE INTO relations (namespace, source, target, type) VALUES (?, ?, ?, ?)",
-                (self._space(), relation.source, relation.target, relation.relation_type),
+                (self._namespace_id(), relation.source, relation.target, relation.relation_type),
             )
             if cursor.rowcount:
-                self._touched[relation.source] = self._touched[relation.target] = None
+                self._changed_entities[relation.source] = self._changed_entities[relation.target] = None
                 created.append(relation)
         return created
 
@@ -119,44 +121,44 @@ class Editor:
         """Add the missing observations, and return them by entity.
 
         Raises:
-            ToolError: an entity is not there, or would have too many; nothing is added.
+            ToolError: an entity does not exist, or would have too many observations; nothing is added.
         """
         results: list[AddedObservations] = []
         for addition in additions:
-            entity = self._known(addition.entity_name)
+            entity = self._require_entity(addition.entity_name)
             added = self._add(entity, addition.entity_name, addition.contents)
             if added:
                 self._index(entity)
-                self._touched[addition.entity_name] = None
+                self._changed_entities[addition.entity_name] = None
             results.append(AddedObservations(entity_name=addition.entity_name, added_observations=added))
         return results
 
     def delete_entities(self, names: Sequence[str]) -> list[str]:
-        """Delete entities with their relations. The names that were not there."""
-        missing = [name for name in names if self._entity(name) is None]
+        """Delete entities with their relations. Return the names that do not exist."""
+        missing = [name for name in names if self._entity_id(name) is None]
         for name in dict.fromkeys(names):
-            entity = self._entity(name)
+            entity = self._entity_id(name)
             if entity is None:
                 continue
-            # One end at a time: for "either" SQLite would go through all relations of the graph.
+            # One end at a time: for a condition with OR, SQLite would scan all relations of the graph.
             for end in ("source", "target"):
-                of = (self._space(), name)
+                of = (self._namespace_id(), name)
                 rows = self.statements.execute(
                     f"SELECT source, target FROM relations WHERE namespace = ? AND {end} = ?", of
                 ).fetchall()
-                self._touched.update(dict.fromkeys(each for row in rows for each in row))
+                self._changed_entities.update(dict.fromkeys(each for row in rows for each in row))
                 self.statements.execute(f"DELETE FROM relations WHERE namespace = ? AND {end} = ?", of)
             for table, key in (("observations", "entity"), ("search", "rowid"), ("entities", "id")):
                 self.statements.execute(f"DELETE FROM {table} WHERE {key} = ?", (entity,))
-            self._touched[name] = None
+            self._changed_entities[name] = None
         return missing
 
     def delete_observations(self, deletions: Sequence[ObservationsToDelete]) -> tuple[int, list[str]]:
-        """Delete observations. Returns how many were deleted, and the names of unknown entities."""
+        """Delete observations. Return the number of deleted ones, and the names of unknown entities."""
         count = 0
         missing: list[str] = []
         for deletion in deletions:
-            entity = self._entity(deletion.entity_name)
+            entity = self._entity_id(deletion.entity_name)
             if entity is None:
                 missing.append(deletion.entity_name)
                 continue
@@ -167,7 +169,7 @@ class Editor:
                 ).rowcount
             if count > before:
                 self._index(entity)
-                self._touched[deletion.entity_name] = None
+                self._changed_entities[deletion.entity_name] = None
         return count, missing
 
     def delete_relations(self, relations: Iterable[Relation]) -> int:
@@ -176,42 +178,42 @@ class Editor:
         for relation in relations:
             deleted = self.statements.execute(
                 "DELETE FROM relations WHERE namespace = ? AND source = ? AND target = ? AND type = ?",
-                (self._space(), relation.source, relation.target, relation.relation_type),
+                (self._namespace_id(), relation.source, relation.target, relation.relation_type),
             ).rowcount
             if deleted:
                 count += deleted
-                self._touched[relation.source] = self._touched[relation.target] = None
+                self._changed_entities[relation.source] = self._changed_entities[relation.target] = None
         return count
 
     def has(self, name: str) -> bool:
-        """Whether there is such an entity."""
-        return self._entity(name) is not None
+        """Return whether an entity with this name exists."""
+        return self._entity_id(name) is not None
 
     # Private
 
-    def _space(self) -> int:
+    def _namespace_id(self) -> int:
         run = self.statements
-        found = run.one("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+        found = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
         if found is None:
             run.execute("INSERT INTO namespaces (name, revision) VALUES (?, 0)", (self.namespace,))
-            found = run.one("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+            found = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
         return int(found)
 
-    def _entity(self, name: str) -> int | None:
-        found: int | None = self.statements.one(
+    def _entity_id(self, name: str) -> int | None:
+        found: int | None = self.statements.fetch_value(
             "SELECT id FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?) AND name = ?",
             (self.namespace, name),
         )
         return found
 
-    def _known(self, name: str) -> int:
-        entity = self._entity(name)
+    def _require_entity(self, name: str) -> int:
+        entity = self._entity_id(name)
         if entity is None:
             raise ToolError(f"Entity with name {name} not found; nothing was changed")
         return entity
 
     def _add(self, entity: int, name: str, texts: Iterable[str]) -> list[str]:
-        count = self.statements.one("SELECT count(*) FROM observations WHERE entity = ?", (entity,))
+        count = self.statements.fetch_value("SELECT count(*) FROM observations WHERE entity = ?", (entity,))
         added = [
             text
             for text in texts
@@ -219,10 +221,10 @@ class Editor:
                 "INSERT OR IGNORE INTO observations (entity, text) VALUES (?, ?)", (entity, text)
             ).rowcount
         ]
-        if count + len(added) > self.most:
+        if count + len(added) > self.max_observations:
             raise ToolError(
-                f"expected at most {self.most} observations of one entity, got {count + len(added)} of {name}; "
-                f"nothing was changed"
+                f"expected at most {self.max_observations} observations of one entity, got {count + len(added)} of "
+                f"{name}; nothing was changed"
             )
         return added
 

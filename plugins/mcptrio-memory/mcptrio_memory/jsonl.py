@@ -1,7 +1,7 @@
-"""The reference server's file format: lines of JSON, each an entity or a relation.
+"""The file format of the reference server: lines of JSON, each an entity or a relation.
 
-import_graph, export_graph and, at the start, ``import_file`` use it. An invalid line is reported with its number, and
-the others are imported. Known items change nothing, so a file may be imported again.
+import_graph, export_graph and, at the first start, ``import_file`` use it. Invalid lines are reported with their
+numbers; all other lines are imported. Existing items change nothing, so a file may be imported again.
 
 Source: src/memory/index.ts of the reference memory server, loadGraph and saveGraph.
 """
@@ -23,23 +23,23 @@ from msgspec.structs import replace
 
 from mcptrio.errors import ConfigError, ToolError
 
-from .bounds import MemoryLimits
 from .config import Config
-from .graph import Editor, GraphChange
+from .graph import GraphChange, GraphEditor
+from .limits import MemoryLimits
 from .model import Entity, Imported, ImportProblem, NewEntity, NewObservations, Relation
 from .statements import Statements
 
 if TYPE_CHECKING:
     from .database import MemoryDatabase
 
-__all__ = ["BATCH", "Line", "add_up", "import_lines", "import_once", "lines_of", "write_lines"]
+__all__ = ["BATCH", "Line", "add_imports", "batches_of_lines", "import_lines", "import_once", "write_lines"]
 
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 500
-"""Lines in one transaction: other processes wait for less than a second."""
+"""Maximum number of lines in one transaction. Other processes wait for less than a second."""
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes in one line of a file."""
+"""Maximum size of a line of a file, and of the lines in one transaction."""
 _MAX_PROBLEMS: Final = 50
 
 Line: TypeAlias = tuple[int, bytes]
@@ -63,50 +63,50 @@ _decoder = msgspec.json.Decoder(_EntityLine | _RelationLine)
 
 @frozen(eq=False)
 class _Importer:
-    editor: Editor
-    bounds: MemoryLimits
+    editor: GraphEditor
+    limits: MemoryLimits
 
-    def take(self, lines: Sequence[Line]) -> Imported:
-        """Take lines into the graph."""
-        done = Imported()
+    def import_lines(self, lines: Sequence[Line]) -> Imported:
+        """Add the items in the lines to the graph."""
+        imported = Imported()
         for number, line in lines:
             text = line.removeprefix(b"\xef\xbb\xbf").strip()
             if not text:
                 continue
-            done = replace(done, lines=done.lines + 1)
+            imported = replace(imported, lines=imported.lines + 1)
             run = self.editor.statements
             run.execute("SAVEPOINT line")
             try:
-                done = self._take(text, done)
+                imported = self._import_line(text, imported)
             except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ToolError) as error:
                 run.execute("ROLLBACK TO line")
-                done = _with_problem(done, ImportProblem(line=number, problem=str(error)))
+                imported = _with_problem(imported, ImportProblem(line=number, problem=str(error)))
             run.execute("RELEASE line")
-        return done
+        return imported
 
-    def _take(self, text: bytes, done: Imported) -> Imported:
+    def _import_line(self, text: bytes, imported: Imported) -> Imported:
         found = _decoder.decode(text)
         if isinstance(found, _RelationLine):
             relation = Relation(source=found.source, target=found.target, relation_type=found.relationType)
-            self.bounds.check_relation(relation, "relation")
-            created = self.editor.create_relations([relation], loose=True)
-            return replace(done, relations_created=done.relations_created + len(created))
+            self.limits.check_relation(relation, "relation")
+            created = self.editor.create_relations([relation], allow_dangling=True)
+            return replace(imported, relations_created=imported.relations_created + len(created))
         entity = NewEntity(name=found.name, entity_type=found.entityType, observations=found.observations)
-        self.bounds.check_entity(entity, "entity")
+        self.limits.check_entity(entity, "entity")
         if self.editor.create_entities([entity]):
-            return replace(done, entities_created=done.entities_created + 1)
+            return replace(imported, entities_created=imported.entities_created + 1)
         addition = NewObservations(entity_name=entity.name, contents=entity.observations)
         added = len(self.editor.add_observations([addition])[0].added_observations)
-        return replace(done, observations_added=done.observations_added + added)
+        return replace(imported, observations_added=imported.observations_added + added)
 
 
-def import_lines(editor: Editor, bounds: MemoryLimits, lines: Sequence[Line]) -> Imported:
-    """Take lines into a graph, in a thread and inside a transaction."""
-    return _Importer(editor, bounds).take(lines)
+def import_lines(editor: GraphEditor, limits: MemoryLimits, lines: Sequence[Line]) -> Imported:
+    """Add the items in the lines to a graph. Must be called in a thread and inside a transaction."""
+    return _Importer(editor, limits).import_lines(lines)
 
 
-def lines_of(text: str) -> list[list[Line]]:
-    """The lines of a text, in batches."""
+def batches_of_lines(text: str) -> list[list[Line]]:
+    """Return the numbered lines of a text in batches."""
     return list(_batches(enumerate(text.encode("utf-8", "surrogatepass").split(b"\n"), 1)))
 
 
@@ -128,7 +128,7 @@ def write_lines(entities: Iterable[Entity], relations: Iterable[Relation]) -> li
     return [msgspec.json.encode(line).decode() for line in lines]
 
 
-def add_up(one: Imported, other: Imported) -> Imported:
+def add_imports(one: Imported, other: Imported) -> Imported:
     """Return the sum of two parts of an import."""
     return Imported(
         lines=one.lines + other.lines,
@@ -140,47 +140,47 @@ def add_up(one: Imported, other: Imported) -> Imported:
     )
 
 
-async def import_once(database: MemoryDatabase, config: Config, bounds: MemoryLimits) -> None:
-    """Import ``import_file`` into ``namespace``, once; invalid lines are logged.
+async def import_once(database: MemoryDatabase, config: Config, limits: MemoryLimits) -> None:
+    """Import ``import_file`` into ``namespace`` unless this was done before; log invalid lines.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     path = config.import_path()
     if path is None or await database.read(partial(_was_imported, config.namespace, str(path))):
         return
-    done = Imported()
+    imported = Imported()
     try:
         file = await trio.to_thread.run_sync(_open, path)
         try:
             batches = _batches(_lines_in(file))
             while batch := await trio.to_thread.run_sync(next, batches, None):
-                done = add_up(done, await database.write(partial(_import_batch, config, bounds, batch)))
+                imported = add_imports(imported, await database.write(partial(_import_batch, config, limits, batch)))
         finally:
             file.close()
     except OSError as error:
         raise ConfigError(f"import_file {path}: cannot be read: {error.strerror or error}") from error
     await database.write(partial(_mark_imported, config, str(path)))
-    for problem in done.problems:
-        logger.warning("%s: line %d was left out: %s", path, problem.line, problem.problem)
+    for problem in imported.problems:
+        logger.warning("%s: line %d was skipped: %s", path, problem.line, problem.problem)
     logger.info(
-        "%s: %d entities and %d relations imported, %d lines left out",
+        "%s: %d entities and %d relations imported, %d lines skipped",
         path,
-        done.entities_created,
-        done.relations_created,
-        done.skipped,
+        imported.entities_created,
+        imported.relations_created,
+        imported.skipped,
     )
 
 
-def _import_batch(config: Config, bounds: MemoryLimits, batch: Sequence[Line], statements: Statements) -> Imported:
-    editor = Editor(statements, config.namespace, config.max_observations)
-    change: GraphChange[Imported] = editor.done(import_lines(editor, bounds, batch))
+def _import_batch(config: Config, limits: MemoryLimits, batch: Sequence[Line], statements: Statements) -> Imported:
+    editor = GraphEditor(statements, config.namespace, config.max_observations)
+    change: GraphChange[Imported] = editor.finish(import_lines(editor, limits, batch))
     return change.result
 
 
 def _was_imported(namespace: str, file: str, statements: Statements) -> bool:
     return bool(
-        statements.one(
+        statements.fetch_value(
             "SELECT 1 FROM imports WHERE file = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
             (file, namespace),
         )
@@ -223,5 +223,5 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _with_problem(done: Imported, problem: ImportProblem) -> Imported:
-    return replace(done, skipped=done.skipped + 1, problems=[*done.problems, problem][:_MAX_PROBLEMS])
+def _with_problem(imported: Imported, problem: ImportProblem) -> Imported:
+    return replace(imported, skipped=imported.skipped + 1, problems=[*imported.problems, problem][:_MAX_PROBLEMS])

@@ -1,7 +1,7 @@
-"""One memory: its settings, its open file, and its subscribers.
+"""The memory of one server: its settings, its open file, and its subscribers.
 
-The objects with the tools and resources share it. Every change of a graph goes through it, so that subscribers are
-notified after each commit.
+The objects with the tools and resources share it. They change a graph only through :meth:`Memory.change`, which
+notifies the subscribers after each commit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from attrs import define, field
 
 from mcptrio import ConfigError, Context, PluginSetup, ToolError, hookimpl, lifespan
 
-from .bounds import MemoryLimits
 from .config import ANY, Config
-from .graph import Editor, GraphChange
+from .graph import GraphChange, GraphEditor
+from .graph_watcher import GraphSubscriptions, GraphWatcher
 from .jsonl import import_once
+from .limits import MemoryLimits
 from .model import Field
-from .pages import Wanted
+from .pages import GraphPageRequest
 from .statements import MemoryUnavailable, Statements, Work
-from .watching import GraphSubscriptions, GraphWatcher
 
 if TYPE_CHECKING:
     from .database import MemoryDatabase
@@ -41,12 +41,12 @@ class Memory:
     """The graphs of one file."""
 
     config: Config
-    bounds: MemoryLimits = field(init=False)
+    limits: MemoryLimits = field(init=False)
     _database: MemoryDatabase | None = field(init=False, default=None)
     _watcher: GraphWatcher | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.bounds = MemoryLimits(self.config)
+        self.limits = MemoryLimits(self.config)
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
@@ -59,17 +59,17 @@ class Memory:
             read=self.read,
             interval=self.config.watch_interval,
         )
-        # The file tells which graph another process has changed, but not which principal has subscribed to it.
+        # The file contains which graph another process has changed, but not the principals that have subscribed to it.
         if not self.config.is_by_principal:
             server.add_background(self._watcher.run)
 
     @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """The open file, with ``import_file`` imported.
+        """Open the file inside the context, and import ``import_file``.
 
         Raises:
-            ConfigError: it cannot be opened or imported.
+            ConfigError: the file cannot be opened, or ``import_file`` cannot be imported.
         """
         from .database import open_database  # this imports sqlite3 too
 
@@ -80,7 +80,7 @@ class Memory:
                 path, max_bytes=config.max_file_bytes, busy_timeout=config.busy_timeout
             ) as database:
                 self._database = database
-                await import_once(database, config, self.bounds)
+                await import_once(database, config, self.limits)
                 yield
         except MemoryUnavailable as error:
             raise ConfigError(f"{path}: {error}") from error
@@ -97,44 +97,48 @@ class Memory:
             raise ToolError("the memory is not open")
         return self._database
 
-    def space(self, ctx: Context, wanted: str | None) -> str | None:
+    def find_graph_name(self, ctx: Context, request: str | None) -> str | None:
         """Return the name of the call's graph in the file; ``None`` if there is none for the caller."""
-        namespace = self.config.allowed(wanted or None)
+        namespace = self.config.allowed_namespace(request or None)
         if namespace is None or not self.config.is_by_principal:
             return namespace
-        # A colon cannot occur in the names that a call or the operator may give.
+        # A caller key has a colon, which no configured or requested namespace can contain.
         return ctx.caller if ctx.principal is not None else None
 
-    def shown(self, space: str) -> str:
+    def display_name(self, graph_name: str) -> str:
         """Return the name of a graph for its caller."""
-        return self.config.namespace if self.config.is_by_principal else space
+        return self.config.namespace if self.config.is_by_principal else graph_name
 
-    def namespace(self, ctx: Context, wanted: str) -> str:
-        """Return the same as :meth:`space`, or raise the error that a tool reports.
+    def graph_name(self, ctx: Context, request: str) -> str:
+        """Return the same as :meth:`graph_name`, or raise the error that a tool reports.
 
         Raises:
             ToolError: the caller may not name this namespace, or has none.
         """
         config = self.config
-        namespace = self.space(ctx, wanted)
+        namespace = self.find_graph_name(ctx, request)
         if namespace is None:
-            if config.is_by_principal and config.allowed(wanted or None) is not None:
+            if config.is_by_principal and config.allowed_namespace(request or None) is not None:
                 raise ToolError("expected an authenticated user, got an anonymous one: each user has a separate memory")
             if config.is_by_principal:
                 raise ToolError(
-                    f"expected {config.namespace} or none at `namespace`, got {wanted!r}: each user has only one"
+                    f"expected {config.namespace} or none at `namespace`, got {request!r}: each user has only one"
                 )
-            allowed = [config.namespace, *config.others]
+            allowed = [config.namespace, *config.other_namespaces]
             expected = (
-                "1 to 100 letters, digits, dots, dashes" if ANY in config.others else f"one of {', '.join(allowed)}"
+                "1 to 100 letters, digits, dots, dashes"
+                if ANY in config.other_namespaces
+                else f"one of {', '.join(allowed)}"
             )
-            raise ToolError(f"expected {expected} at `namespace`, got {wanted!r}; the operator sets namespaces")
+            raise ToolError(f"expected {expected} at `namespace`, got {request!r}; the operator sets namespaces")
         return namespace
 
-    def wanted(self, limit: int, fields: Sequence[Field], *, budget: int | None = None, whole: bool = False) -> Wanted:
-        """Return the requested page, within the operator's limits."""
+    def page_request(
+        self, limit: int, fields: Sequence[Field], *, budget: int | None = None, whole: bool = False
+    ) -> GraphPageRequest:
+        """Return the request for a page, within the operator's limits."""
         config = self.config
-        return Wanted(
+        return GraphPageRequest(
             limit=min(limit or config.limit, config.max_limit),
             budget=budget or config.max_answer_bytes,
             fields=frozenset(fields or ALL_FIELDS),
@@ -149,7 +153,7 @@ class Memory:
         """
         return await self.database.read(work)
 
-    async def change(self, namespace: str, work: Callable[[Editor], T]) -> T:
+    async def change(self, namespace: str, work: Callable[[GraphEditor], T]) -> T:
         """Change a graph in one transaction, and notify the subscribers.
 
         Raises:
@@ -157,11 +161,11 @@ class Memory:
         """
 
         def edit(statements: Statements) -> GraphChange[T]:
-            editor = Editor(statements, namespace, self.config.max_observations)
-            return editor.done(work(editor))
+            editor = GraphEditor(statements, namespace, self.config.max_observations)
+            return editor.finish(work(editor))
 
         change = await self.database.write(edit)
-        # There is no checkpoint since the commit: even if the caller is cancelled now, subscribers are notified.
+        # There is no checkpoint after the commit, so subscribers are notified even if the caller is cancelled.
         if self._watcher is not None and self.config.is_by_principal:
             self._watcher.notify_caller_graph(change)
         elif self._watcher is not None:

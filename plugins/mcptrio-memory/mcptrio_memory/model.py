@@ -1,8 +1,8 @@
 """The parts of a graph, as arguments and results of the tools.
 
-All other modules use it. They are msgspec structs, because a class of attrs takes half a millisecond of every start and
-cannot have a field called ``from``. The fields are the reference server's, in snake case; additional ones follow and
-are optional. The format of files keeps the reference's names.
+All other modules use them. They are msgspec structs, because an attrs class takes half a millisecond at each start and
+cannot have a field with the name ``from``. The fields are those of the reference server in snake case, followed by
+additional optional ones. Files keep the names of the reference server.
 
 Source: schemas of the reference memory server (2026.8.31), src/memory/index.ts.
 """

@@ -1,9 +1,9 @@
-"""A graph in pages: entities in some order, each with its relations, within a bound.
+"""Reads a graph in pages: entities in a given order, each with its relations, up to a size limit.
 
-The tools and resources that read call it in a thread. All pages together contain every entity and every relation
-exactly once, and no page exceeds the bound, however large an entity is: it then continues, under its name, on the next
-page. A relation comes with the first of its ends. The cursor names the last item, so deletions in between shift
-nothing.
+The tools and resources that read call it in a thread. All pages together contain each entity and each relation exactly
+once. An entity that is larger than a page continues, under its name, on the next page. A relation is on the page of the
+first of its two entities. A cursor contains the ids of the last items, so deletions between two calls do not shift the
+pages.
 
 Source: MCP 2026-07-28, server/utilities/pagination, for opaque cursors.
 """
@@ -23,15 +23,15 @@ from mcptrio.errors import ToolError
 from .model import Entity, Field, Relation
 from .statements import Statements
 
-__all__ = ["Chosen", "Everything", "GraphPage", "Order", "Wanted", "read_page"]
+__all__ = ["AllEntities", "GraphPage", "GraphPageRequest", "Order", "SelectedEntities", "read_page"]
 
-_ALL_OUT: Final = -1
-"""In place of an observation: they were all given, the relations were not."""
-_LOOSE: Final = 2**62
-"""The position behind all entities: relations of which no end is there."""
+_OBSERVATIONS_DONE: Final = -1
+"""The value of ``_Cursor.observation`` if the pages contain all observations of the entity, but not all relations."""
+_DANGLING_POSITION: Final = 2**62
+"""The position after all entities, at which relations follow whose entities do not exist."""
 _BATCH: Final = 200
 _OVERHEAD: Final = 40
-"""Bytes around the texts of an entity, an observation or a relation, more or less."""
+"""Approximate bytes of JSON around the texts of an entity, an observation or a relation."""
 
 _IN_SPACE: Final = "namespace = (SELECT id FROM namespaces WHERE name = :space)"
 
@@ -40,15 +40,15 @@ Row: TypeAlias = tuple[int, int, str, str]
 
 
 @frozen(eq=False)
-class Everything:
-    """The whole graph, in the order in which it was made."""
+class AllEntities:
+    """The order of a whole graph: the oldest entities first."""
 
     namespace: str
     kind: str = "g"
-    """One letter, which distinguishes cursors of different tools."""
+    """A letter that distinguishes the cursors of different tools."""
 
     def rows(self, statements: Statements, start: int) -> Iterator[Row]:
-        """Return the rows from a position on. The position is the entity's id."""
+        """Yield the rows from a position on. The position is the entity's id."""
         while True:
             rows = statements.execute(
                 "SELECT id, id, name, type FROM entities WHERE id >= ? AND namespace = "
@@ -61,12 +61,12 @@ class Everything:
             start = rows[-1][0] + 1
 
     def is_before(self, entity: int, position: int) -> bool:
-        """Whether an entity comes before a position."""
+        """Return whether an entity comes before a position."""
         return entity < position
 
 
 @frozen(eq=False)
-class Chosen:
+class SelectedEntities:
     """A selection of entities by id, in a given order."""
 
     ids: Sequence[int]
@@ -77,23 +77,23 @@ class Chosen:
     )
 
     def rows(self, statements: Statements, start: int) -> Iterator[Row]:
-        """Return the rows from a position on."""
+        """Yield the rows from a position on."""
         for position in range(start, len(self.ids)):
             yield from statements.execute(
                 "SELECT ?, id, name, type FROM entities WHERE id = ?", (position, self.ids[position])
             ).fetchall()
 
     def is_before(self, entity: int, position: int) -> bool:
-        """Whether an entity is one of these, and comes before a position."""
+        """Return whether an entity is selected and comes before a position."""
         return self._positions.get(entity, position) < position
 
 
-Order: TypeAlias = Everything | Chosen
-"""Which entities, and in which order."""
+Order: TypeAlias = AllEntities | SelectedEntities
+"""The entities of the pages, and their order."""
 
 
 @frozen(kw_only=True, eq=False)
-class Wanted:
+class GraphPageRequest:
     """The requested part of the entities, and its limits.
 
     Args:
@@ -125,40 +125,42 @@ class GraphPage:
 class _Cursor:
     position: int = 0
     observation: int = 0
-    """The last one given."""
+    """Id of the last observation on the previous page."""
     relation: int = 0
-    """The last one given."""
+    """Id of the last relation on the previous page."""
 
-    def write(self, kind: str) -> str:
+    def encode(self, kind: str) -> str:
         packed = struct.pack(">cqqq", kind.encode(), self.position, self.observation, self.relation)
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     @classmethod
-    def read(cls, text: str, kind: str) -> _Cursor:
+    def decode(cls, text: str, kind: str) -> _Cursor:
         if not text:
             return cls()
         try:
-            found, *places = struct.unpack(">cqqq", base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            found, *positions = struct.unpack(">cqqq", base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         except (binascii.Error, struct.error, ValueError) as error:
             raise ToolError("expected the next_cursor of the previous page at `cursor`, got another text") from error
-        if found != kind.encode() or min(places) < _ALL_OUT or places[0] < 0:
+        if found != kind.encode() or min(positions) < _OBSERVATIONS_DONE or positions[0] < 0:
             raise ToolError("expected a next_cursor of the same tool at `cursor`, got one of another tool")
-        return cls(*places)
+        return cls(*positions)
 
 
-def read_page(statements: Statements, namespace: str, order: Order, wanted: Wanted, cursor: str) -> GraphPage:
-    """One page.
+def read_page(
+    statements: Statements, namespace: str, order: Order, request: GraphPageRequest, cursor: str
+) -> GraphPage:
+    """Return the page at a cursor.
 
     Raises:
-        ToolError: the cursor is none of this tool's.
+        ToolError: the cursor is invalid or belongs to another tool.
     """
     page = GraphPage()
-    start = _Cursor.read(cursor, order.kind)
-    reader = _Reader(statements, namespace, order, wanted, page)
-    rest = reader.read_entities(start) if start.position < _LOOSE else None
-    if rest is None and "relations" in wanted.fields and isinstance(order, Everything):
-        rest = reader.read_loose(start)
-    page.cursor = rest.write(order.kind) if rest is not None else None
+    start = _Cursor.decode(cursor, order.kind)
+    reader = _Reader(statements, namespace, order, request, page)
+    rest = reader.read_entities(start) if start.position < _DANGLING_POSITION else None
+    if rest is None and "relations" in request.fields and isinstance(order, AllEntities):
+        rest = reader.read_dangling_relations(start)
+    page.cursor = rest.encode(order.kind) if rest is not None else None
     return page
 
 
@@ -167,50 +169,50 @@ class _Reader:
     statements: Statements
     namespace: str
     order: Order
-    wanted: Wanted
+    request: GraphPageRequest
     page: GraphPage
 
     def read_entities(self, start: _Cursor) -> _Cursor | None:
         """Fill the page, and return the position for the next one; ``None`` at the end."""
         for count, row in enumerate(self.order.rows(self.statements, start.position)):
-            place = start if row[0] == start.position else _Cursor(row[0])
-            if count >= self.wanted.limit:
-                return place
-            rest = self._read_entity(row, place)
-            if rest is None and "relations" in self.wanted.fields:
-                rest = self._read_relations(row, place)
+            entity_start = start if row[0] == start.position else _Cursor(row[0])
+            if count >= self.request.limit:
+                return entity_start
+            rest = self._read_entity(row, entity_start)
+            if rest is None and "relations" in self.request.fields:
+                rest = self._read_relations(row, entity_start)
             if rest is not None:
                 return rest
         return None
 
-    def read_loose(self, start: _Cursor) -> _Cursor | None:
-        after = start.relation if start.position == _LOOSE else 0
+    def read_dangling_relations(self, start: _Cursor) -> _Cursor | None:
+        after = start.relation if start.position == _DANGLING_POSITION else 0
         rows = self.statements.execute(
             "SELECT r.id, r.source, r.target, r.type FROM relations r"
             " WHERE r.namespace = (SELECT id FROM namespaces WHERE name = ?) AND r.id > ? AND NOT EXISTS"
             " (SELECT 1 FROM entities e WHERE e.namespace = r.namespace AND e.name IN (r.source, r.target))"
             " ORDER BY r.id LIMIT ?",
-            (self.namespace, after, 1 + self.wanted.budget // _OVERHEAD),
+            (self.namespace, after, 1 + self.request.budget // _OVERHEAD),
         ).fetchall()
-        return self._give(rows, after, _LOOSE)
+        return self._add_relations(rows, after, _DANGLING_POSITION)
 
-    def _read_entity(self, row: Row, place: _Cursor) -> _Cursor | None:
-        position, identity, name, kind = row
-        if place.observation == _ALL_OUT:
+    def _read_entity(self, row: Row, entity_start: _Cursor) -> _Cursor | None:
+        position, entity_id, name, kind = row
+        if entity_start.observation == _OBSERVATIONS_DONE:
             return None
-        wanted, page = self.wanted, self.page
+        request, page = self.request, self.page
         texts: list[str] = []
-        size = _OVERHEAD + _size(name) + (_size(kind) if "entity_type" in wanted.fields else 0)
-        rows = self._observations(identity, place.observation) if "observations" in wanted.fields else []
-        whole = wanted.whole and size + sum(_OVERHEAD // 4 + _size(text) for _, text in rows)
-        if not page.has_room(whole or size, wanted.budget):
-            return place
+        size = _OVERHEAD + _size(name) + (_size(kind) if "entity_type" in request.fields else 0)
+        rows = self._observations(entity_id, entity_start.observation) if "observations" in request.fields else []
+        whole = request.whole and size + sum(_OVERHEAD // 4 + _size(text) for _, text in rows)
+        if not page.has_room(whole or size, request.budget):
+            return entity_start
         rest = None
-        last = place.observation
+        last = entity_start.observation
         for observation, text in rows:
             more = _OVERHEAD // 4 + _size(text)
-            fits = page.size + size + more <= wanted.budget or wanted.whole
-            # The first thing on a page is given however large, or the next page could not be another one.
+            fits = page.size + size + more <= request.budget or request.whole
+            # A page has at least one item, however large; otherwise the next page would be the same.
             if not fits and (texts or page.entities or page.relations):
                 rest = _Cursor(position, last)
                 break
@@ -218,11 +220,11 @@ class _Reader:
             size += more
             last = observation
         if rest is not None and not texts:
-            return place  # a name alone says less than the whole on the next page
+            return entity_start  # the next page shows the name together with its observations
         entity = Entity(name=name)
-        if "entity_type" in wanted.fields:
+        if "entity_type" in request.fields:
             entity.entity_type = kind
-        if "observations" in wanted.fields:
+        if "observations" in request.fields:
             entity.observations = texts
         page.entities.append(entity)
         page.size += size
@@ -234,7 +236,7 @@ class _Reader:
         ).fetchall()
         return rows
 
-    def _read_relations(self, row: Row, place: _Cursor) -> _Cursor | None:
+    def _read_relations(self, row: Row, entity_start: _Cursor) -> _Cursor | None:
         position, _, name, _ = row
         rows = self.statements.execute(
             "SELECT r.id, r.source, r.target, r.type, (SELECT e.id FROM entities e WHERE e.namespace = r.namespace"
@@ -242,19 +244,19 @@ class _Reader:
             " FROM relations r WHERE r.id > :after AND r.id IN ("
             f"SELECT id FROM relations WHERE source = :name AND {_IN_SPACE} UNION "
             f"SELECT id FROM relations WHERE target = :name AND {_IN_SPACE}) ORDER BY r.id",
-            {"space": self.namespace, "name": name, "after": place.relation},
+            {"space": self.namespace, "name": name, "after": entity_start.relation},
         ).fetchall()
         new = [found[:4] for found in rows if found[4] is None or not self.order.is_before(found[4], position)]
-        return self._give(new, place.relation, position)
+        return self._add_relations(new, entity_start.relation, position)
 
-    def _give(self, rows: Sequence[tuple[int, str, str, str]], last: int, position: int) -> _Cursor | None:
-        for identity, source, target, kind in rows:
+    def _add_relations(self, rows: Sequence[tuple[int, str, str, str]], last: int, position: int) -> _Cursor | None:
+        for entity_id, source, target, kind in rows:
             size = _OVERHEAD + _size(source) + _size(target) + _size(kind)
-            if not self.page.has_room(size, self.wanted.budget):
-                return _Cursor(position, _ALL_OUT, last)
+            if not self.page.has_room(size, self.request.budget):
+                return _Cursor(position, _OBSERVATIONS_DONE, last)
             self.page.relations.append(Relation(source=source, target=target, relation_type=kind))
             self.page.size += size
-            last = identity
+            last = entity_id
         return None
 
 

@@ -1,6 +1,6 @@
 """Graphs and nodes as resources, with completion and subscriptions, which the plugin registers.
 
-A resource shows the same as the tools.
+A resource shows only what the tools show as well.
 
 Source: MCP 2026-07-28, server/resources; ``memory://knowledge-graph`` of the reference memory server.
 """
@@ -19,9 +19,9 @@ from .config import ANY
 from .jsonl import write_lines
 from .memory import ALL_FIELDS, Memory
 from .model import Graph
-from .pages import Chosen, Everything, Wanted, read_page
-from .reading import read_graph_page
-from .searching import find_names
+from .pages import AllEntities, GraphPageRequest, SelectedEntities, read_page
+from .read_tools import read_graph_page
+from .search import find_names
 from .statements import Statements
 from .uris import EXPORT, EXPORT_OF, GRAPH, GRAPH_OF, NODE, NODE_OF
 
@@ -29,10 +29,10 @@ __all__ = ["MemoryResources"]
 
 _JSON = "application/json"
 _LINES = "application/jsonl"
-_ALL = 10_000_000
-"""Entities: as many as there is room for."""
-_PROPOSALS = 1000
-"""Names that completion ranks; a person types another letter."""
+_UNLIMITED_ENTITIES = 10_000_000
+"""A number of entities that no graph reaches, so that only the size limits the result."""
+_MAX_COMPLETIONS = 1000
+"""Maximum number of names that mcptrio ranks. A person who sees none of them types another letter."""
 
 
 @frozen(eq=False)
@@ -50,7 +50,7 @@ class MemoryResources:
     async def knowledge_graph_of(self, ctx: Context, namespace: str | None = None) -> Graph:
         """The full knowledge graph of a namespace; a very large one is truncated, and says so."""
         name = self._namespace(ctx, namespace, GRAPH)
-        return await self.memory.read(partial(read_graph_page, name, self._all(), ""))
+        return await self.memory.read(partial(read_graph_page, name, self._whole_graph(), ""))
 
     @resource(EXPORT, name="export", title="Export", mime_type=_LINES)
     async def export(self, ctx: Context) -> str:
@@ -61,14 +61,14 @@ class MemoryResources:
     async def export_of(self, ctx: Context, namespace: str | None = None) -> str:
         """The full knowledge graph of a namespace as lines of JSON."""
         name = self._namespace(ctx, namespace, EXPORT)
-        wanted = evolve(self._all(), whole=True)
+        request = evolve(self._whole_graph(), whole=True)
 
         def export(statements: Statements) -> str:
-            page = read_page(statements, name, Everything(name, "x"), wanted, "")
+            page = read_page(statements, name, AllEntities(name, "x"), request, "")
             if page.cursor is not None:
-                # Half a file looks like a whole one.
+                # A reader could not distinguish a cut file from a complete one.
                 raise ToolError(
-                    f"the graph is larger than {wanted.budget} bytes; {{tool:export_graph}} returns it in pages"
+                    f"the graph is larger than {request.budget} bytes; {{tool:export_graph}} returns it in pages"
                 )
             return "".join(f"{line}\n" for line in write_lines(page.entities, page.relations))
 
@@ -81,40 +81,40 @@ class MemoryResources:
 
     @resource(NODE_OF, name="node-of", title="Node of a Namespace", mime_type=_JSON)
     async def node_of(self, ctx: Context, name: str = "", namespace: str | None = None) -> Graph:
-        """One entity of a namespace, with its relations to others; also one whose name has a slash."""
+        """One entity of a namespace, with its relations to others. Its name may contain a slash."""
         uri = f"memory://node/{quote(name, safe='')}"
-        space = self._namespace(ctx, namespace, uri)
-        graph = await self.memory.read(partial(_read_node, space, name, self._all()))
+        graph_name = self._namespace(ctx, namespace, uri)
+        graph = await self.memory.read(partial(_read_node, graph_name, name, self._whole_graph()))
         if graph is None:
             raise ResourceNotFound(uri)
         return graph
 
     @completion("resource", NODE, "name")
     async def complete_name(self, ctx: Context, value: str) -> list[str]:
-        """Names that contain the typed text, without those that do not fit into this URI."""
+        """Return names that contain the typed text, without those that cannot be a segment of a URI's path."""
         return [name for name in await self.complete_name_of(ctx, value, {}) if "/" not in name and name != ".."]
 
     @completion("resource", NODE_OF, "name")
     async def complete_name_of(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Names that contain the typed text."""
-        space = self.memory.space(ctx, arguments.get("namespace"))
-        if space is None:
+        """Return names that contain the typed text."""
+        graph_name = self.memory.find_graph_name(ctx, arguments.get("namespace"))
+        if graph_name is None:
             return []
-        return await self.memory.read(lambda statements: find_names(statements, space, value, _PROPOSALS))
+        return await self.memory.read(lambda statements: find_names(statements, graph_name, value, _MAX_COMPLETIONS))
 
     @completion("resource", NODE_OF, "namespace")
     async def complete_node_namespace(self) -> list[str]:
-        """Namespaces that a call may name."""
+        """Return namespaces that a call may name."""
         return await self._namespaces()
 
     @completion("resource", GRAPH_OF, "namespace")
     async def complete_graph_namespace(self) -> list[str]:
-        """Namespaces that a call may name."""
+        """Return namespaces that a call may name."""
         return await self._namespaces()
 
     @completion("resource", EXPORT_OF, "namespace")
     async def complete_export_namespace(self) -> list[str]:
-        """Namespaces that a call may name."""
+        """Return namespaces that a call may name."""
         return await self._namespaces()
 
     async def _namespaces(self) -> list[str]:
@@ -123,28 +123,32 @@ class MemoryResources:
             return [config.namespace]
         rows = await self.memory.read(
             lambda statements: statements.execute(
-                "SELECT name FROM namespaces ORDER BY name LIMIT ?", (_PROPOSALS,)
+                "SELECT name FROM namespaces ORDER BY name LIMIT ?", (_MAX_COMPLETIONS,)
             ).fetchall()
         )
-        known = [name for (name,) in rows if config.allowed(name)]
-        return list(dict.fromkeys([config.namespace, *(each for each in config.others if each != ANY), *known]))
+        known = [name for (name,) in rows if config.allowed_namespace(name)]
+        return list(
+            dict.fromkeys([config.namespace, *(each for each in config.other_namespaces if each != ANY), *known])
+        )
 
-    def _namespace(self, ctx: Context, wanted: str | None, uri: str) -> str:
-        namespace = self.memory.space(ctx, wanted)
+    def _namespace(self, ctx: Context, request: str | None, uri: str) -> str:
+        namespace = self.memory.find_graph_name(ctx, request)
         if namespace is None:
-            raise ResourceNotFound(f"{uri}?namespace={quote(str(wanted), safe='')}")
+            raise ResourceNotFound(f"{uri}?namespace={quote(str(request), safe='')}")
         return namespace
 
-    def _all(self) -> Wanted:
-        return Wanted(limit=_ALL, budget=self.memory.config.max_resource_bytes, fields=ALL_FIELDS)
+    def _whole_graph(self) -> GraphPageRequest:
+        return GraphPageRequest(
+            limit=_UNLIMITED_ENTITIES, budget=self.memory.config.max_resource_bytes, fields=ALL_FIELDS
+        )
 
 
-def _read_node(namespace: str, name: str, wanted: Wanted, statements: Statements) -> Graph | None:
-    found = statements.one(
+def _read_node(namespace: str, name: str, request: GraphPageRequest, statements: Statements) -> Graph | None:
+    found = statements.fetch_value(
         "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
         (name, namespace),
     )
     if found is None:
         return None
-    page = read_page(statements, namespace, Chosen([found], "n"), wanted, "")
+    page = read_page(statements, namespace, SelectedEntities([found], "n"), request, "")
     return Graph(entities=page.entities, relations=page.relations, truncated=page.cursor is not None, total=1)

@@ -1,7 +1,7 @@
-"""Runs SQL statements for one function, until it is cancelled.
+"""Runs SQL statements in a thread until the caller is cancelled.
 
-The database makes it for each function that it runs in a thread. It does not import sqlite3, which takes 2 ms of every
-start and is imported when the file is opened.
+The database creates a ``Statements`` for each function that it runs in a thread. This module does not import sqlite3,
+which would take 2 ms of each start; it is imported when the file is opened.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from mcptrio.errors import ToolError
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["CallAbandoned", "MemoryUnavailable", "Statements", "Work"]
+__all__ = ["CallCancelled", "MemoryUnavailable", "Statements", "Work"]
 
 T = TypeVar("T")
 
 
 class MemoryUnavailable(ToolError):
-    """The file cannot be used; the message has the reason, without the path, because models read it."""
+    """The file cannot be used. The message has the reason, but not the path, because models read it."""
 
 
-class CallAbandoned(Exception):
+class CallCancelled(Exception):
     """The caller was cancelled."""
 
 
@@ -38,25 +38,25 @@ class Statements:
         """Run one statement.
 
         Raises:
-            Stopped: before it was run.
-            sqlite3.Error: it failed, or was stopped.
+            CallCancelled: the caller was cancelled before the statement was run.
+            sqlite3.Error: the statement failed or was interrupted.
         """
         if self._stopped:
-            raise CallAbandoned
+            raise CallCancelled
         return self._connection.execute(statement, values)
 
-    def one(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """The first value of the first row; ``None`` without one."""
+    def fetch_value(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Return the first value of the first row; ``None`` if there are no rows."""
         row = self.execute(statement, values).fetchone()
         return row[0] if row is not None else None
 
-    def abandon(self) -> None:
-        """Roll the transaction back, even after a stop. Some errors have undone all of it already."""
+    def roll_back(self) -> None:
+        """Roll back the transaction, even after a stop. After some errors, SQLite has already done so."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def stop(self) -> None:
-        """Called in the Trio thread, while the function runs in another."""
+        """Interrupt the current statement, and make further ones raise. Called in the Trio thread."""
         self._stopped = True
         self._connection.interrupt()
 
@@ -66,4 +66,4 @@ class Statements:
 
 
 Work: TypeAlias = Callable[[Statements], T]
-"""Runs in a thread, possibly more than once (earlier attempts are rolled back)."""
+"""A function that runs in a thread, possibly several times. Earlier attempts are rolled back."""

@@ -1,6 +1,6 @@
-"""The texts that a model reads of the tools' results.
+"""The texts of the tools' results, for models. Programs read the structured content instead.
 
-The tools render their results with these functions; programs read the structured content instead.
+The tools pass these functions as ``text=``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def related_text(created: CreatedRelations) -> str:
 
 
 def added_text(added: Added) -> str:
-    """Render how many observations each entity got."""
+    """The number of new observations of each entity."""
     counts = [f"{each.entity_name} +{len(each.added_observations)}" for each in added.results]
     return _listed("observations added", counts, added.total)
 
@@ -65,7 +65,7 @@ def deleted_text(deleted: Deleted) -> str:
 
 
 def stats_text(stats: GraphStats) -> str:
-    """The counts, in all and by type."""
+    """The total counts, and the counts by type."""
     lines = [
         f"{stats.namespace}: {stats.entities} entities, {stats.relations} relations, {stats.observations} observations",
         *_counts("entities", stats.entity_types),

@@ -1,6 +1,6 @@
-"""Words that differ from a typed one by a typing mistake.
+"""Finds known words that differ from a typed word by typing mistakes.
 
-The search uses it if nothing contains the words of a query.
+The search calls it if no entity contains the words of a query.
 """
 
 from __future__ import annotations
@@ -8,49 +8,49 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["allowed_mistakes", "close_words", "plain"]
+__all__ = ["allowed_mistakes", "close_words", "without_diacritics"]
 
 _MAX_LENGTH = 40
-"""Letters of a word that is corrected; the cost of a comparison grows with their square."""
+"""Maximum length of a word that is corrected. The time for a comparison grows with the square of the length."""
 _MAX_CLOSE = 20
-"""Words that one word is corrected to."""
+"""Maximum number of words that replace one word."""
 
 
-def plain(word: str) -> str:
-    """A word as the search index has it: without diacritics."""
+def without_diacritics(word: str) -> str:
+    """Return a word without diacritics, as the search index stores it."""
     return "".join(each for each in unicodedata.normalize("NFKD", word) if not unicodedata.combining(each))
 
 
 def allowed_mistakes(word: str) -> int:
-    """Return how many letters may be added, left out, exchanged or swapped: up to two, by the length of the word."""
+    """Return how many letters may be added, left out, replaced or swapped: 0 to 2, depending on the word's length."""
     return 0 if not 4 <= len(word) <= _MAX_LENGTH else 1 if len(word) < 8 else 2
 
 
 def close_words(word: str, known: Iterable[str]) -> list[str]:
-    """The known words that a word may stand for, those with the fewest mistakes first."""
-    most = allowed_mistakes(word)
-    if not most:
+    """Return the known words that are close to a word, those with the fewest mistakes first."""
+    max_mistakes = allowed_mistakes(word)
+    if not max_mistakes:
         return []
     letters = set(word)
     found: list[tuple[int, str]] = []
     for each in known:
-        # Rules out almost all words in a fraction of the time of the comparison.
-        if abs(len(each) - len(word)) <= most and len(letters.symmetric_difference(each)) <= 2 * most:
-            mistakes = _mistakes(word, each)
-            if mistakes <= most:
+        # This test excludes almost all words, and is much faster than the edit distance.
+        if abs(len(each) - len(word)) <= max_mistakes and len(letters.symmetric_difference(each)) <= 2 * max_mistakes:
+            mistakes = _edit_distance(word, each)
+            if mistakes <= max_mistakes:
                 found.append((mistakes, each))
     return [each for _, each in sorted(found)[:_MAX_CLOSE]]
 
 
-def _mistakes(one: str, other: str) -> int:
-    """The optimal string alignment distance."""
+def _edit_distance(one: str, other: str) -> int:
+    """Return the optimal string alignment distance."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for index, letter in enumerate(one, 1):
         earlier, before, row = before, row, [index]
-        for place, another in enumerate(other, 1):
-            cost = min(before[place] + 1, row[-1] + 1, before[place - 1] + (letter != another))
-            if index > 1 and place > 1 and letter == other[place - 2] and one[index - 2] == another:
-                cost = min(cost, earlier[place - 2] + 1)
+        for column, another in enumerate(other, 1):
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != another))
+            if index > 1 and column > 1 and letter == other[column - 2] and one[index - 2] == another:
+                cost = min(cost, earlier[column - 2] + 1)
             row.append(cost)
     return row[-1]

@@ -1,7 +1,7 @@
-"""The URIs of graphs and nodes: their templates, and the target of any spelling.
+"""The URIs of graphs and nodes: their templates, and the graph or entity that a URI names.
 
-The resources and the notifications use it. Different spellings of one URI are equal, so a subscriber is notified
-whichever it used.
+The resources and the notifications use it. Different spellings of a URI have the same target, so a subscriber is
+notified for each spelling.
 
 Source: RFC 3986; the reference memory server has ``memory://knowledge-graph``.
 """
@@ -22,12 +22,12 @@ EXPORT: Final = "memory://export"
 EXPORT_OF: Final = "memory://export{?namespace}"
 NODE: Final = "memory://node/{name}"
 NODE_OF: Final = "memory://node{?name,namespace}"
-"""For names with a slash, and for other namespaces."""
+"""The template for names with a slash, and for other namespaces."""
 
 
 @frozen
 class Target:
-    """The target of a URI."""
+    """The graph or entity that a URI names."""
 
     namespace: str
     name: str | None
@@ -38,18 +38,18 @@ def target_of(uri: str, namespace: str) -> Target | None:
     """Return the target of a URI; ``None`` for a URI of another plugin.
 
     Args:
-        namespace: the graph of a URI that names none.
+        namespace: the graph of a URI without a namespace.
     """
     path, _, query = uri.partition("#")[0].removeprefix(SCHEME).partition("?")
     try:
-        given = parse_qs(query, keep_blank_values=True, max_num_fields=10, errors="strict")
-        namespace = given.get("namespace", [namespace])[0]
+        fields = parse_qs(query, keep_blank_values=True, max_num_fields=10, errors="strict")
+        namespace = fields.get("namespace", [namespace])[0]
         if path in ("knowledge-graph", "export"):
             return Target(namespace, None)
         if path == "node":
-            return Target(namespace, given["name"][0]) if "name" in given else None
+            return Target(namespace, fields["name"][0]) if "name" in fields else None
         if path.startswith("node/"):
             return Target(namespace, unquote(path.removeprefix("node/"), errors="strict"))
-    except ValueError:  # bytes that are no UTF-8, or more fields than there are
+    except ValueError:  # bytes that are not UTF-8, or more than ten fields
         return None
     return None

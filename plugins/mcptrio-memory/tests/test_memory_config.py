@@ -53,7 +53,7 @@ def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> 
 
 def test_call_may_name_configured_namespaces_only() -> None:
     config = Config(namespace="a", namespaces=("b",))
-    assert [config.allowed(name) for name in (None, "a", "b", "c", "*")] == ["a", "a", "b", None, None]
+    assert [config.allowed_namespace(name) for name in (None, "a", "b", "c", "*")] == ["a", "a", "b", None, None]
 
 
 @pytest.mark.parametrize(

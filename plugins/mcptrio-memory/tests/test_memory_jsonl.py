@@ -118,8 +118,8 @@ async def test_configured_file_is_imported_once(
     assert (first["entities"], first["observations"]) == (1, 2)
     assert second["entities"] == 0
     messages = [record.getMessage() for record in caplog.records]
-    assert sum("was left out" in message for message in messages) == 4
-    assert any("1 entities and 1 relations imported, 4 lines left out" in message for message in messages)
+    assert sum("was skipped" in message for message in messages) == 4
+    assert any("1 entities and 1 relations imported, 4 lines skipped" in message for message in messages)
 
 
 async def test_unreadable_configured_file_is_an_error(open_memory, tmp_path: Path) -> None:

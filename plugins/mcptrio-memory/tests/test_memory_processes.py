@@ -100,8 +100,11 @@ def test_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     ("make", "failure"),
     [
-        (lambda path: path.write_bytes(b"no database" * 1000), "no SQLite database"),
-        (lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(), "somebody else's"),
+        (lambda path: path.write_bytes(b"no database" * 1000), "not an SQLite database"),
+        (
+            lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(),
+            "of another program",
+        ),
         (lambda path: path.mkdir(), "got something else"),
     ],
 )
@@ -125,27 +128,27 @@ async def test_cancelled_query_is_interrupted(file: Path) -> None:
     async with open_database(file, max_bytes=2**24, busy_timeout=1) as database:
         before = time.monotonic()
         with trio.move_on_after(0.1) as scope:
-            await database.read(lambda statements: statements.one(SLOW))
+            await database.read(lambda statements: statements.fetch_value(SLOW))
         assert scope.cancelled_caught
         with trio.move_on_after(0.1) as scope:
             await database.write(
                 lambda statements: [
                     statements.execute("INSERT INTO namespaces VALUES (1, 'x', 0)"),
-                    statements.one(SLOW),
+                    statements.fetch_value(SLOW),
                 ]
             )
         assert scope.cancelled_caught
         assert time.monotonic() - before < 30
         # Both connections still work, and the change was rolled back.
-        assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 0
+        assert await database.read(lambda statements: statements.fetch_value("SELECT count(*) FROM namespaces")) == 0
         await database.write(lambda statements: statements.execute("INSERT INTO namespaces VALUES (1, 'x', 0)"))
-        assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 1
+        assert await database.read(lambda statements: statements.fetch_value("SELECT count(*) FROM namespaces")) == 1
 
 
 async def test_sequence_of_small_statements_is_interrupted(file: Path) -> None:
     def count(statements) -> None:
         while True:
-            statements.one("SELECT 1")
+            statements.fetch_value("SELECT 1")
 
     async with open_database(file, max_bytes=2**24, busy_timeout=1) as database:
         with trio.fail_after(30), trio.move_on_after(0.05) as scope:
@@ -169,7 +172,7 @@ async def test_change_waits_for_another_process_until_its_timeout(file: Path) ->
         other.execute("COMMIT")
         other.close()
         await database.write(add)
-        assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 1
+        assert await database.read(lambda statements: statements.fetch_value("SELECT count(*) FROM namespaces")) == 1
 
 
 def _add(statements) -> None:

@@ -1,7 +1,7 @@
 """The plugin ``openapi`` of mcptrio: the operations of OpenAPI documents as MCP tools.
 
-mcptrio loads it through the entry point ``openapi``. This module contains only the hooks; the object that they register
-needs the configuration, and its module is imported only if there is an API.
+mcptrio loads it through the entry point ``openapi``. This module contains only the hook ``setup``. The class of the
+object that it registers is imported only if an API is configured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Api", "Config", "Credential", "OpenAPI", "setup"]
 
 @hookimpl
 def setup(server: PluginSetup, config: Config) -> None:
-    """Add the object that reads the documents; without an API there is nothing to add."""
+    """Add the object that reads the documents, if an API is configured."""
     if config.apis:
         from .plugin import OpenAPI
 

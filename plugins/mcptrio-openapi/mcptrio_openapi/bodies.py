@@ -1,7 +1,7 @@
 """The body of a request: its media type, the tool's argument, and the encoded bytes.
 
-Read with the operation and written with the request. Of several media types the first in the order JSON, form,
-multipart, text, bytes is used, so that a model need not choose.
+The body is read with the operation and encoded with each request. If there are several media types, the first one in
+the order JSON, form, multipart, text, bytes is used, so that a model need not choose.
 
 Source: OpenAPI 3.0.4 and 3.1.1, "Request Body Object", "Media Type Object", "Encoding Object"; WHATWG URL, 5.2;
 RFC 7578.
@@ -48,7 +48,7 @@ _FILE = {
 
 @frozen(kw_only=True)
 class Encoding:
-    """How one field of a form is written."""
+    """The encoding of one field of a form."""
 
     media_type: str | None = None
     style: Style | None = None
@@ -71,10 +71,10 @@ class Body:
 
 
 def read_body(document: Document, operation: Mapping[str, Any], pointer: str, schemas: Schemas) -> Body | None:
-    """Return the body of a request; ``None`` if the operation takes none.
+    """Return the body of an operation's requests; ``None`` if it has none.
 
     Raises:
-        Misfit: a part of it is invalid.
+        DocumentError: a part of the request body is invalid.
     """
     if "requestBody" not in operation:
         return None
@@ -109,7 +109,7 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
 
 
 def encode_whole(body: Body, value: Any) -> bytes:
-    """A body of one part: JSON, a text, bytes.
+    """Encode a body of JSON, text or bytes.
 
     Raises:
         ToolError: the value has the wrong type.
@@ -123,10 +123,10 @@ def encode_whole(body: Body, value: Any) -> bytes:
 
 
 def encode_form(body: Body, value: Any) -> bytes:
-    """``application/x-www-form-urlencoded``.
+    """Encode a body as ``application/x-www-form-urlencoded``.
 
     Raises:
-        ToolError: the value is no object, or too deep for its style.
+        ToolError: the value is not an object, or nested too deeply for its style.
     """
     pairs: list[str] = []
     for name, item in _items(body, value):
@@ -147,10 +147,10 @@ def encode_form(body: Body, value: Any) -> bytes:
 
 
 def encode_parts(body: Body, value: Any) -> list[Part]:
-    """The parts of ``multipart/form-data``, in the order of the value's fields.
+    """Return the parts of ``multipart/form-data``, in the order of the value's fields.
 
     Raises:
-        ToolError: the value is no object, or a file is not Base64.
+        ToolError: the value is not an object, or a file is not Base64.
     """
     parts: list[Part] = []
     for name, item in _items(body, value):
@@ -214,7 +214,7 @@ def _kind_of(media_type: str) -> Kind | None:
 def _fields(
     document: Document, media: Mapping[str, Any], pointer: str, schemas: Schemas, *, is_multipart: bool
 ) -> tuple[dict[str, Any], dict[str, Encoding]]:
-    """The schema of a form, its files as objects, and how each field is written."""
+    """Return the schema of a form, in which files are objects, and the encoding of each field."""
     given, where = document.follow(media.get("schema", {}), join(pointer, "schema"))
     declared = given.get("properties", {}) if isinstance(given, Mapping) else {}
     properties = mapping(declared, join(where, "properties"))
@@ -223,12 +223,12 @@ def _fields(
     changed = dict(schema.get("properties", {}))
     encodings: dict[str, Encoding] = {}
     for name, raw in properties.items():
-        place = join(pointer, "encoding", name)
-        how = mapping(by_name.get(name, {}), place)
-        media_type = how.get("contentType")
+        location = join(pointer, "encoding", name)
+        encoding_object = mapping(by_name.get(name, {}), location)
+        media_type = encoding_object.get("contentType")
         if media_type is not None and (not isinstance(media_type, str) or not media_type.isprintable()):
-            raise DocumentError(join(place, "contentType"), f"expected a media type, got {name_kind(media_type)}")
-        # A list of types and a wildcard leave it open; then the value says.
+            raise DocumentError(join(location, "contentType"), f"expected a media type, got {name_kind(media_type)}")
+        # The first type of a list is used. A wildcard is no type, so the value decides.
         first = media_type.partition(",")[0].strip() if media_type and "*" not in media_type else None
         target, _ = document.follow(raw, join(where, "properties", name))
         items = target.get("items", {}) if isinstance(target, Mapping) else {}
@@ -240,19 +240,19 @@ def _fields(
             changed[name] = {"type": "array", "items": _FILE, **notes} if is_list else {**_FILE, **notes}
         encodings[name] = Encoding(
             media_type=first,
-            style=None if is_multipart else _style(how, place),
-            explode=how.get("explode", how.get("style", "form") == "form") is True,
-            reserved=how.get("allowReserved") is True,
+            style=None if is_multipart else _style(encoding_object, location),
+            explode=encoding_object.get("explode", encoding_object.get("style", "form") == "form") is True,
+            reserved=encoding_object.get("allowReserved") is True,
             is_file=is_file,
         )
     return {**schema, "type": "object", "properties": changed}, encodings
 
 
-def _style(how: Mapping[str, Any], pointer: str) -> Style | None:
-    """Return the style of a field; ``None`` if none is given: arrays are then repeated, and objects are JSON."""
-    if not {"style", "explode", "allowReserved"} & set(how):
+def _style(encoding_object: Mapping[str, Any], pointer: str) -> Style | None:
+    """Return the style of a field; ``None`` if the document gives none. Arrays are then repeated; objects are JSON."""
+    if not {"style", "explode", "allowReserved"} & set(encoding_object):
         return None
-    style = how.get("style", "form")
+    style = encoding_object.get("style", "form")
     if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject"):
         raise DocumentError(join(pointer, "style"), f"expected the style of a query, got {name_kind(style)}")
     return style  # type: ignore[no-any-return]
@@ -264,7 +264,7 @@ def _is_file(schema: Any, media_type: str | None) -> bool:
     if schema.get("format") == "binary" or "contentMediaType" in schema:
         return True
     if schema.get("type") == "string" or "type" not in schema:
-        # 3.1 has an empty schema for bytes, together with a media type.
+        # OpenAPI 3.1 describes bytes with an empty schema and a media type.
         textual = ("application/json", "text/", "application/xml")
         return media_type is not None and not media_type.startswith(textual) and "enum" not in schema
     return False

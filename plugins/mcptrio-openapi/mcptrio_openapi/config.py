@@ -1,7 +1,7 @@
 """The settings of the operator: ``[plugins.openapi]``, with one table for each API.
 
-The loader or an embedding program makes it. The operator's values are trusted (a base URL on a private address, a token
-URL elsewhere); those of a document are not.
+mcptrio creates a Config when it loads the plugin; embedding programs create it directly. The operator's values are
+trusted: a base URL may have a private address, and a token URL another origin. The values of documents are not trusted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .origins import check_base_url, check_document_url, origin_of
 __all__ = ["METHODS", "SAFE_METHODS", "Api", "Config", "Credential"]
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
-"""The methods that can become tools. TRACE cannot: it sends credentials back."""
+"""The methods that can become tools. TRACE is excluded, because its response repeats the credentials."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Those that change nothing (RFC 9110, 9.2.1)."""
+"""Methods that change nothing (RFC 9110, 9.2.1)."""
 
 _MIB = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,22}[A-Za-z0-9])?")
@@ -74,10 +74,10 @@ class Credential:
     """The token endpoint. The one in the document is used only if it has the origin of the API."""
 
     scopes: tuple[str, ...] = ()
-    """The scopes to ask for; those of the operation's security requirement are not added."""
+    """The scopes to request. The scopes of the operation's security requirement are not added."""
 
     token_parameters: Mapping[str, str] = field(factory=dict)
-    """More fields of the token request, such as ``audience``."""
+    """Further fields of the token request, such as ``audience``."""
 
     def __attrs_post_init__(self) -> None:
         kinds = {
@@ -106,22 +106,22 @@ class Api:
     """One API: its document, its URL, its credentials, and the operations that become tools."""
 
     file: Path | None = None
-    """The document, JSON or YAML. One of ``file`` and ``url``."""
+    """The document in JSON or YAML. Either ``file`` or ``url`` is required."""
 
     url: str | None = None
-    """The URL of the document, fetched once when the server starts: https, or http on this machine."""
+    """The URL of the document, which is fetched when the server starts: https, or http on this machine."""
 
     url_headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
     """Headers for fetching the document. They are sent only to the origin of ``url``."""
 
     base_url: str | None = None
-    """The URL of the API, instead of the document's ``servers``. It may be a private address, and plain http."""
+    """The URL of the API, instead of the document's ``servers``. A private address and plain http are allowed."""
 
     auth: Mapping[str, Credential] = field(factory=dict)
     """Credentials by the name of the document's security scheme."""
 
     headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
-    """Headers of every request, for documents that declare no security schemes."""
+    """Headers of every request, for example for documents that declare no security schemes."""
 
     anonymous: bool = False
     """Also offer operations whose security schemes have no credentials here."""
@@ -130,58 +130,59 @@ class Api:
     """The methods whose operations become tools."""
 
     tags: tuple[str, ...] = ()
-    """Only operations that bear one of these tags."""
+    """Offer only operations with one of these tags."""
 
     operations: tuple[str, ...] = ()
-    """Only operations whose operationId fits one of these globs."""
+    """Offer only operations whose operationId matches one of these globs."""
 
     paths: tuple[str, ...] = ()
-    """Only operations whose path template fits one of these globs, such as ``/pets/*``."""
+    """Offer only operations whose path template matches one of these globs, such as ``/pets/*``."""
 
     exclude: tuple[str, ...] = ()
-    """No operations whose operationId or path template fits one of these globs."""
+    """Do not offer operations whose operationId or path template matches one of these globs."""
 
     mode: Literal["auto", "search"] = "auto"
-    """``search`` offers two tools, one that finds operations and one that calls them, whatever their number; ``auto``
-    does so only above ``max_tools``."""
+    """``search`` always offers two tools, one that finds operations and one that calls them. ``auto`` does so only for
+    more than ``max_tools`` operations."""
 
     max_tools: int = field(default=100, validator=[ge(1), le(2000)])
-    """Maximum number of operations that become one tool each, 1 to 2000; above it, two tools find and call them."""
+    """Maximum number of operations that become a tool each, 1 to 2000. If there are more, two tools find and call
+    them."""
 
     timeout: float = field(default=30.0, validator=[gt(0), le(3600)])
-    """Seconds for one call, with everything: waiting for its turn, redirects, retries, the download. Up to 3600."""
+    """Seconds for one call, including waiting for the rate limit, redirects, retries and the download. Up to 3600."""
 
     connect_timeout: float = field(default=10.0, validator=[gt(0), le(3600)])
     """Seconds for opening a connection, up to 3600."""
 
     concurrency: int = field(default=4, validator=[ge(1), le(100)])
-    """Requests to this API at a time, 1 to 100; more wait."""
+    """Maximum number of concurrent requests to this API, 1 to 100; further ones wait."""
 
     rate: float | None = field(default=None, validator=optional([gt(0), le(10_000)]))
-    """Requests a second to this API, up to 10000; more wait. Unset: no limit."""
+    """Maximum number of requests to this API per second, up to 10000; further ones wait. Unset: no limit."""
 
     burst: int = field(default=1, validator=[ge(1), le(10_000)])
-    """Requests that may come at once before ``rate`` holds, 1 to 10000."""
+    """Number of requests that may be sent at once before ``rate`` delays further ones, 1 to 10000."""
 
     retries: int = field(default=0, validator=[ge(0), le(5)])
-    """How often a GET, HEAD, OPTIONS, PUT or DELETE is sent again after a failed connection, 429, 502, 503 or 504,
-    0 to 5."""
+    """Maximum number of retries of a GET, HEAD, OPTIONS, PUT or DELETE after a failed connection or status 429, 502,
+    503 or 504, 0 to 5."""
 
     max_response_bytes: int = field(default=_MIB, validator=[ge(1024), le(256 * _MIB)])
-    """The most that is read of one answer, after decompression, 1 KiB to 256 MiB."""
+    """Maximum size of a response after decompression, 1 KiB to 256 MiB."""
 
     max_request_bytes: int = field(default=10 * _MIB, validator=[ge(1024), le(256 * _MIB)])
-    """The largest body that is sent, 1 KiB to 256 MiB."""
+    """Maximum size of a request body, 1 KiB to 256 MiB."""
 
     redirect_origins: tuple[str, ...] = ()
-    """Other origins, such as ``https://files.example.com``, to which a GET may be redirected, without credentials and
-    without the call's headers."""
+    """Other origins, such as ``https://files.example.com``, to which a GET may be redirected. The redirected request
+    has neither credentials nor the call's headers."""
 
     proxy: Secret | None = None
     """The URL of an HTTP proxy. Proxies in the environment are not used."""
 
     ca_file: Path | None = None
-    """Certificates (PEM) that are trusted in place of the system's."""
+    """A PEM file with the certificates to trust instead of the system's."""
 
     def __attrs_post_init__(self) -> None:
         if (self.file is None) == (self.url is None):
@@ -203,23 +204,23 @@ class Config:
     """The settings of the plugin."""
 
     apis: Mapping[str, Api] = field(factory=dict)
-    """The APIs by name: 1 to 24 of ``A-Za-z0-9-``; the name is part of every tool's."""
+    """The APIs by name. A name has 1 to 24 characters of ``A-Za-z0-9-`` and begins the names of the API's tools."""
 
     max_document_bytes: int = field(default=32 * _MIB, validator=[ge(1024), le(1024 * _MIB)])
-    """The largest document that is read, 1 KiB to 1 GiB."""
+    """Maximum size of a document, 1 KiB to 1 GiB."""
 
     document_timeout: float = field(default=30.0, validator=[gt(0), le(600)])
-    """Seconds for fetching one document, up to 600. The server starts when all are fetched or have failed."""
+    """Seconds for fetching one document, up to 600. The server starts after each document was fetched or has failed."""
 
     max_schema_bytes: int = field(default=64 * 1024, validator=[ge(1024), le(256 * 1024)])
-    """The largest schema of a tool, as JSON, 1 to 256 KiB. A larger input schema costs the operation, a larger output
-    schema only itself."""
+    """Maximum size of a tool's schema as JSON, 1 to 256 KiB. An operation with a larger input schema is left out; a
+    larger output schema is omitted."""
 
     max_description: int = field(default=1000, validator=[ge(80), le(20_000)])
-    """Maximum characters of a tool's description, 80 to 20000; longer ones are cut. Parameters have a third of it."""
+    """Maximum length of a tool's description, 80 to 20000; longer ones are cut. A parameter's has a third of it."""
 
     def __attrs_post_init__(self) -> None:
         for name in self.apis:
-            # Without underscores, so that no two APIs can make the same name of a tool.
+            # An underscore ends the API's name in the name of a tool, so two APIs cannot have the same tool names.
             if not _NAME.fullmatch(name):
                 raise ValueError(f"apis: expected names of 1 to 24 characters A-Za-z0-9-, got {name!r}")

@@ -1,8 +1,8 @@
 """Sends HTTP requests to one API over a pool of connections.
 
-Each API has a pool, and so has the download of a document. It uses the transport of httpx2 instead of its client:
-the client has a cookie jar, reads ``.netrc`` and the proxy variables, follows redirects, and logs the URLs of requests,
-which may contain a key. httpx2 takes 95 ms to import, so the first request imports it.
+Each API has a pool, and each download of a document has another one. The pool uses the transport of httpx2 instead of
+its client: the client has a cookie jar, reads ``.netrc`` and the proxy variables, follows redirects, and logs the URLs
+of requests, which may contain a key. httpx2 takes 95 ms to import, so the first request imports it.
 
 Source: httpx2 2.16; RFC 9112.
 """
@@ -23,25 +23,26 @@ from mcptrio import Secret
 from mcptrio.errors import ToolError
 
 from .bodies import Part
-from .incoming import Incoming
 from .origins import origin_of
+from .response_stream import ResponseStream
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Connections", "Unreached", "user_agent"]
+__all__ = ["APIUnreachable", "Connections", "user_agent"]
 
 _KEEPALIVE_SECONDS = 15.0
-"""An idle connection is closed after this time."""
+"""Seconds after which an idle connection is closed."""
 _CLOSE_TIMEOUT = 1.0
 
 
-class Unreached(ToolError):
+class APIUnreachable(ToolError):
     """The server could not be reached, or closed the connection before its response was complete."""
 
 
 class Connections:
-    """
+    """A pool of connections.
+
     Args:
         most: The number of connections that may be open at the same time.
         connect_timeout: Seconds for opening a connection.
@@ -50,9 +51,9 @@ class Connections:
     """
 
     def __init__(
-        self, *, most: int, connect_timeout: float, proxy: Secret | None = None, ca_file: Path | None = None
+        self, *, max_connections: int, connect_timeout: float, proxy: Secret | None = None, ca_file: Path | None = None
     ) -> None:
-        self._most = most
+        self._max_connections = max_connections
         self._connect_timeout = connect_timeout
         self._proxy = proxy
         self._ca_file = ca_file
@@ -67,11 +68,11 @@ class Connections:
         *,
         content: bytes | None = None,
         parts: Sequence[Part] | None = None,
-    ) -> AsyncIterator[Incoming]:
+    ) -> AsyncIterator[ResponseStream]:
         """Send a request, and yield its response. The connection is closed if the response is not read to its end.
 
         Raises:
-            Unreached: There was no response, or it ended too early. Also raised while the body is read.
+            APIUnreachable: There was no response, or it ended too early. Also raised while the body is read.
             ToolError: The request is not valid HTTP, or the body cannot be decompressed.
         """
         import httpx2
@@ -87,19 +88,19 @@ class Connections:
             )
             response = await self._opened().handle_async_request(request)
         except (httpx2.TransportError, ssl.SSLError) as error:
-            raise Unreached(f"cannot reach {origin_of(url)}: {_reason(error)}") from error
+            raise APIUnreachable(f"cannot reach {origin_of(url)}: {_reason(error)}") from error
         except (httpx2.InvalidURL, UnicodeEncodeError) as error:
             raise ToolError(f"cannot be sent to {origin_of(url)}: its URL or a header is not valid in HTTP") from error
         response.request = request
-        incoming: Incoming | None = None
+        stream: ResponseStream | None = None
         try:
-            incoming = Incoming(response)
-            yield incoming
+            stream = ResponseStream(response)
+            yield stream
         except httpx2.TransportError as error:
-            raise Unreached(f"{origin_of(url)} ended its response too early: {_reason(error)}") from error
+            raise APIUnreachable(f"{origin_of(url)} ended its response too early: {_reason(error)}") from error
         finally:
-            if incoming is not None:
-                await incoming.aclose()
+            if stream is not None:
+                await stream.aclose()
             else:
                 with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                     await response.aclose()
@@ -126,8 +127,8 @@ class Connections:
                 trust_env=False,
                 proxy=self._proxy.reveal() if self._proxy is not None else None,
                 limits=httpx2.Limits(
-                    max_connections=self._most,
-                    max_keepalive_connections=self._most,
+                    max_connections=self._max_connections,
+                    max_keepalive_connections=self._max_connections,
                     keepalive_expiry=_KEEPALIVE_SECONDS,
                 ),
             )
@@ -137,20 +138,20 @@ class Connections:
 @lru_cache(maxsize=1)
 def user_agent() -> str:
     """Return the value of the User-Agent header."""
-    # It takes longer to import than all of this plugin.
+    # importlib.metadata takes longer to import than this plugin.
     metadata = import_module("importlib.metadata")
     return f"mcptrio-openapi/{metadata.version('mcptrio-openapi')}"
 
 
 def _reason(error: Exception) -> str:
     """Return the text of an error, or of the first cause with a text."""
-    below: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(8):
-        if below is None:
+        if cause is None:
             break
-        if isinstance(below, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {below.verify_message}"
-        if text := " ".join(str(below).split()):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if text := " ".join(str(cause).split()):
             return text[:200]
-        below = below.__cause__ or below.__context__
+        cause = cause.__cause__ or cause.__context__
     return type(error).__name__

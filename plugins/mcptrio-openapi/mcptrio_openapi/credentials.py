@@ -1,7 +1,7 @@
-"""The credentials of an API: added to its requests, and removed from texts that people or models read.
+"""Adds the credentials of an API to its requests, and removes them from texts for people and models.
 
-The caller of each API owns one :class:`APICredentials`. A secret is sent only to the origin of the base URL, or to the
-token endpoint that the operator has configured.
+The ``OperationCaller`` of each API owns one :class:`APICredentials`. A secret is sent only to the origin of the base
+URL, or to the token endpoint that the operator has configured.
 
 Source: RFC 6749, 2.3.1, 4.4, 5.1 and 5.2; RFC 6750, 2.1; RFC 7617.
 """
@@ -28,17 +28,17 @@ from .security import Scheme
 __all__ = ["APICredentials", "PostForm", "RequestCredentials"]
 
 PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
-"""Sends a form with headers to a URL. Returns the status and the bounded body, without following redirects."""
+"""A function that sends a form with headers to a URL. It returns the status and the body, and follows no redirects."""
 
 _EXPIRY_MARGIN_SECONDS = 30.0
-"""A token is renewed this long before it expires."""
+"""Seconds before the expiry of a token at which it is renewed."""
 _DEFAULT_LIFETIME_SECONDS = 300.0
-"""The lifetime of a token whose response names none."""
+"""The lifetime of a token if the token response has no ``expires_in``."""
 _MIN_SECRET_CHARS = 4
 """Shorter secrets are not removed from texts, because they occur in ordinary words."""
-_HIDDEN = "[secret]"
+_REDACTED = "[secret]"
 _MAX_RECENT_TOKENS = 60
-"""Texts of recent tokens that are still removed from responses."""
+"""Maximum number of spellings of recent tokens that are removed from texts."""
 
 
 @frozen(kw_only=True)
@@ -53,7 +53,7 @@ class RequestCredentials:
 @frozen
 class _Token:
     text: str
-    until: float
+    expires_at: float
 
 
 class APICredentials:
@@ -71,15 +71,15 @@ class APICredentials:
         secrets: set[str] = set()
         for header in (*api.headers.values(), *api.url_headers.values()):
             text = header.reveal()
-            secrets |= {*_forms(text), *_forms(text.rpartition(" ")[2])}
+            secrets |= {*_spellings(text), *_spellings(text.rpartition(" ")[2])}
         for credential in api.auth.values():
             for secret in (credential.token, credential.password, credential.client_secret):
-                secrets |= _forms(_text(secret))
+                secrets |= _spellings(_text(secret))
             if credential.username is not None:
-                secrets |= _forms(_basic(credential.username, _text(credential.password)))
+                secrets |= _spellings(_basic(credential.username, _text(credential.password)))
             if credential.client_id is not None:
-                secrets |= _forms(_client(credential))
-        # The longest first, because a secret may be part of another.
+                secrets |= _spellings(_client(credential))
+        # The longest first, because a secret may be a part of another one.
         self._secrets = sorted(secrets, key=lambda text: (-len(text), text))
         self._recent_tokens: deque[str] = deque(maxlen=_MAX_RECENT_TOKENS)
         """Includes expired tokens, because a late response may repeat one."""
@@ -88,7 +88,7 @@ class APICredentials:
         """Return the credentials for a request. Obtains a token first if there is none or it has expired.
 
         Raises:
-            ToolError: The token endpoint issued no token.
+            ToolError: The token endpoint did not issue a token.
         """
         headers = [(name, value.reveal()) for name, value in self._api.headers.items()]
         query: list[tuple[str, str]] = []
@@ -103,32 +103,32 @@ class APICredentials:
                 basic = _basic(credential.username or "", _text(credential.password))
                 headers.append(("Authorization", f"Basic {basic}"))
             else:
-                place = {"header": headers, "query": query, "cookie": cookies}[scheme.kind]
-                place.append((scheme.name, _text(credential.token)))
+                location = {"header": headers, "query": query, "cookie": cookies}[scheme.kind]
+                location.append((scheme.name, _text(credential.token)))
         return RequestCredentials(headers=tuple(headers), query=tuple(query), cookies=tuple(cookies))
 
-    def forget(self, schemes: tuple[Scheme, ...], credentials: RequestCredentials) -> bool:
+    def drop_refused_tokens(self, schemes: tuple[Scheme, ...], credentials: RequestCredentials) -> bool:
         """Drop the tokens of a request that the API has refused. Returns True if it carried any."""
         refused = {value for _, value in credentials.headers}
-        forgotten = False
+        dropped = False
         for scheme in schemes:
             token = self._tokens.get(scheme)
             if token is not None and f"Bearer {token.text}" in refused:
                 del self._tokens[scheme]
-                forgotten = True
-        return forgotten
+                dropped = True
+        return dropped
 
-    def hide(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return a text with all secrets replaced, because an API may repeat them in its response."""
         for secret in (*self._recent_tokens, *self._secrets):
             if secret in text:
-                text = text.replace(secret, _HIDDEN)
+                text = text.replace(secret, _REDACTED)
         return text
 
     async def _token(self, scheme: Scheme, credential: Credential) -> str:
         async with self._locks.setdefault(scheme, trio.Lock()):
             token = self._tokens.get(scheme)
-            if token is None or token.until <= trio.current_time():
+            if token is None or token.expires_at <= trio.current_time():
                 token = self._tokens[scheme] = await self._request_token(scheme, credential)
             return token.text
 
@@ -149,7 +149,7 @@ class APICredentials:
         fields = answer if isinstance(answer, dict) else {}
         if status != 200:
             reason = fields.get("error")
-            shown = f": {self.hide(reason)[:100]}" if isinstance(reason, str) else ""
+            shown = f": {self.redact(reason)[:100]}" if isinstance(reason, str) else ""
             raise ToolError(f"the token endpoint refused the credentials of {scheme.key}: {status}{shown}")
         text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
         if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text:
@@ -161,7 +161,7 @@ class APICredentials:
             lifetime = int(lifetime[:9])
         if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
             lifetime = _DEFAULT_LIFETIME_SECONDS
-        self._recent_tokens.extend(_forms(text))
+        self._recent_tokens.extend(_spellings(text))
         margin = min(_EXPIRY_MARGIN_SECONDS, lifetime / 2)
         return _Token(text, trio.current_time() + max(lifetime - margin, 0))
 
@@ -179,8 +179,8 @@ def _client(credential: Credential) -> str:
     return _basic(quote_plus(credential.client_id or ""), quote_plus(_text(credential.client_secret)))
 
 
-def _forms(secret: str) -> set[str]:
-    """Return the spellings of a secret in a text: plain, in a URL, in a form, and in JSON text."""
+def _spellings(secret: str) -> set[str]:
+    """Return the spellings of a secret in a text: plain, in a URL, in a form, and in JSON."""
     if len(secret) < _MIN_SECRET_CHARS:
         return set()
     return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}

@@ -1,7 +1,7 @@
-"""An OpenAPI document, with the targets of its references.
+"""An OpenAPI document, in which references can be followed.
 
-Made when the plugin registers (files) or starts (URLs). A reference leads to a place in the same document in a bounded
-number of steps, or is a misfit; nothing is fetched.
+Documents in files are read when the plugin is registered; documents at URLs are fetched when the server starts. A
+reference must lead to a part of the same document, in a limited number of steps.
 
 Source: OpenAPI 3.0.4 and 3.1.1, "Reference Object"; RFC 6901.
 """
@@ -21,21 +21,21 @@ from .yaml_text import YAMLError, read_yaml
 
 __all__ = ["Document", "mapping", "read_document"]
 
-_HOPS = 32
-"""References that may lead from one to the next."""
+_MAX_REFERENCES = 32
+"""Maximum number of references that lead to each other."""
 _VERSION = re.compile(r"(3)\.([0-9]{1,2})(?:\.[0-9A-Za-z.-]{1,40})?")
 _NEWEST = 2
 
 
 @frozen(eq=False)
 class Document:
-    """One document."""
+    """A parsed document."""
 
     root: Mapping[str, Any]
     minor: int
-    """0 for OpenAPI 3.0, whose schemas have their own dialect; 1 and 2 have JSON Schema 2020-12."""
+    """The minor version: 0 for OpenAPI 3.0, which has its own dialect of schemas; 1 and 2 use JSON Schema 2020-12."""
     url: str | None = None
-    """The URL that it was fetched from; ``None`` for a file."""
+    """The URL from which the document was fetched; ``None`` for a file."""
 
     @property
     def title(self) -> str:
@@ -47,10 +47,10 @@ class Document:
         """Return the target of a reference, and its pointer.
 
         Args:
-            pointer: the pointer of the reference, for the misfit.
+            pointer: the pointer of the reference, for the error.
 
         Raises:
-            Misfit: it leads out of the document, or nowhere.
+            DocumentError: the target is outside the document, or does not exist.
         """
         if not isinstance(reference, str):
             raise DocumentError(join(pointer, "$ref"), f"expected a text, got {name_kind(reference)}")
@@ -76,23 +76,23 @@ class Document:
         """Return a value, or its target if it is a reference.
 
         Raises:
-            Misfit: as for ``at``; or the references are circular, or too many.
+            DocumentError: as for ``at``; or there are too many references, possibly in a circle.
         """
         start = pointer
-        for _ in range(_HOPS):
+        for _ in range(_MAX_REFERENCES):
             if not (isinstance(value, Mapping) and "$ref" in value):
                 return value, pointer
             value, pointer = self.at(value["$ref"], pointer)
         raise DocumentError(
-            join(start, "$ref"), f"expected at most {_HOPS} references that lead to each other, got more"
+            join(start, "$ref"), f"expected at most {_MAX_REFERENCES} references that lead to each other, got more"
         )
 
 
 def read_document(data: bytes, *, url: str | None = None) -> Document:
-    """Parse a document, JSON or YAML, whatever it is called.
+    """Parse a document in JSON or YAML. The content decides which of them it is.
 
     Raises:
-        Misfit: it is neither, or no OpenAPI 3.0 to 3.2.
+        DocumentError: the data is neither JSON nor YAML, or not an OpenAPI document of version 3.0 to 3.2.
     """
     root = _parse(data)
     if not isinstance(root, Mapping):
@@ -111,10 +111,10 @@ def read_document(data: bytes, *, url: str | None = None) -> Document:
 
 
 def mapping(value: Any, pointer: str) -> Mapping[str, Any]:
-    """The value, which has to be an object.
+    """Return a value that must be an object.
 
     Raises:
-        Misfit: it is something else.
+        DocumentError: the value is not an object.
     """
     if not isinstance(value, Mapping):
         raise DocumentError(pointer, f"expected an object, got {name_kind(value)}")
@@ -131,7 +131,8 @@ def _parse(data: bytes) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if stripped.startswith("{") and '"' in stripped[:200]:
-            # Most likely meant as JSON; YAML would say something odd about it, unless it is YAML in flow style.
+            # The text is most likely meant as JSON, so this error helps more than that of YAML. But it may be YAML in
+            # flow style.
             problem = f"expected JSON, got something else: {error.msg} at line {error.lineno}, column {error.colno}"
         else:
             problem = None

@@ -1,6 +1,6 @@
-"""The keywords of JSON Schema that are kept, by the kinds of their values.
+"""The keywords of JSON Schema that are converted, by the kinds of their values.
 
-The conversion of schemas uses it, and drops all other keywords.
+``Schemas`` uses them, and drops all other keywords.
 
 Source: JSON Schema 2020-12 core, 10 and 11; validation, 6 to 9.
 """
@@ -11,11 +11,21 @@ from typing import Any
 
 from .problems import DocumentError, name_kind
 
-__all__ = ["ANNOTATIONS", "ARRAYS", "MAPS", "OF_TYPE", "PLAIN", "SHAPE", "SUBSCHEMAS", "TYPES", "check_plain"]
+__all__ = [
+    "ANNOTATION_KEYWORDS",
+    "KEYWORDS_BY_TYPE",
+    "RESPONSE_KEYWORDS",
+    "SCHEMA_ARRAY_KEYWORDS",
+    "SCHEMA_MAP_KEYWORDS",
+    "SIMPLE_KEYWORDS",
+    "SUBSCHEMA_KEYWORDS",
+    "TYPES",
+    "check_simple_keyword",
+]
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
-ANNOTATIONS = frozenset({"title", "description", "deprecated", "default", "examples", "example"})
-SUBSCHEMAS = frozenset(
+ANNOTATION_KEYWORDS = frozenset({"title", "description", "deprecated", "default", "examples", "example"})
+SUBSCHEMA_KEYWORDS = frozenset(
     {
         "items",
         "additionalProperties",
@@ -29,10 +39,12 @@ SUBSCHEMAS = frozenset(
         "unevaluatedItems",
     }
 )
-ARRAYS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-SHAPE = frozenset({"properties", "items", "prefixItems", "allOf", "anyOf", "oneOf", "format", "additionalProperties"})
-"""Keywords that a response's schema keeps, in addition to types and annotations."""
+SCHEMA_ARRAY_KEYWORDS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+SCHEMA_MAP_KEYWORDS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+RESPONSE_KEYWORDS = frozenset(
+    {"properties", "items", "prefixItems", "allOf", "anyOf", "oneOf", "format", "additionalProperties"}
+)
+"""Keywords that the schema of a response keeps, in addition to types and annotations."""
 
 _COUNTS = frozenset(
     {
@@ -48,10 +60,10 @@ _COUNTS = frozenset(
 )
 _NUMBERS = frozenset({"minimum", "maximum", "multipleOf"})
 _TEXTS = frozenset({"pattern", "format", "contentEncoding", "contentMediaType"})
-PLAIN = _COUNTS | _NUMBERS | _TEXTS | {"uniqueItems"}
+SIMPLE_KEYWORDS = _COUNTS | _NUMBERS | _TEXTS | {"uniqueItems"}
 
 _OF_NUMBERS = _NUMBERS | {"exclusiveMinimum", "exclusiveMaximum"}
-OF_TYPE: dict[str, frozenset[str]] = {
+KEYWORDS_BY_TYPE: dict[str, frozenset[str]] = {
     "string": _TEXTS | {"minLength", "maxLength"},
     "integer": _OF_NUMBERS | {"format"},
     "number": _OF_NUMBERS | {"format"},
@@ -69,7 +81,7 @@ OF_TYPE: dict[str, frozenset[str]] = {
             "unevaluatedItems",
         }
     ),
-    "object": MAPS
+    "object": SCHEMA_MAP_KEYWORDS
     | {
         "required",
         "additionalProperties",
@@ -79,13 +91,13 @@ OF_TYPE: dict[str, frozenset[str]] = {
         "unevaluatedProperties",
     },
 }
-"""The keywords that say something about one type only."""
+"""The keywords that apply only to one type."""
 
 
-def check_plain(keyword: str, value: Any, pointer: str) -> None:
+def check_simple_keyword(keyword: str, value: Any, pointer: str) -> None:
     """
     Raises:
-        Misfit: the value of a keyword without subschemas is of the wrong kind.
+        DocumentError: the value has the wrong type for its keyword.
     """
     if keyword in _COUNTS:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):

@@ -1,6 +1,6 @@
-"""The operations of a document, prepared as tools.
+"""Reads the operations of a document, and prepares them as tools.
 
-Called when the plugin registers (files) or starts (URLs). An invalid operation is dropped and reported with its place.
+The plugin calls it for each document. An invalid operation is left out and reported with its pointer.
 
 Source: OpenAPI 3.1.1, 4.8.10 "Operation Object".
 """
@@ -19,11 +19,11 @@ from mcptrio.schema import Validator
 from .bodies import Body, read_body
 from .config import SAFE_METHODS, Api, Config
 from .documents import Document
+from .locations import OperationLocation, find_operations, is_chosen
 from .names import Names
 from .parameters import Parameter, read_parameters
-from .places import OperationLocation, is_chosen, read_places
 from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
-from .responses import accept_of, headers_of, output_schema_of, read_answers
+from .responses import accept_of, headers_of, output_schema_of, read_responses
 from .schemas import Schemas
 from .security import Scheme, schemes_of
 from .servers import base_url_of, own_base_url
@@ -31,12 +31,12 @@ from .servers import base_url_of, own_base_url
 __all__ = ["ARGUMENT", "DocumentReading", "Operation", "read_operation", "read_operations"]
 
 ARGUMENT = "the_arguments"
-"""The only parameter of the tool's function; no argument can have this name."""
+"""The only parameter of the function of a tool. No argument of an operation may have this name."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 _MAX_PROBLEMS = 1000
 _MAX_SEARCHED = 20_000
-"""Operations of one document that can be searched. The largest published documents have about 17,000."""
+"""Maximum number of operations of one document. The largest published documents have about 17,000."""
 
 
 @frozen(kw_only=True)
@@ -67,17 +67,17 @@ class Operation:
 
     @property
     def label(self) -> str:
-        """The operation in messages. Contains no values of a call, which may be long or secret."""
+        """The operation in messages, without values of a call, which may be long or secret."""
         return f"{self.method} {shorten(self.path, 200)} of {self.api}"
 
     @property
     def is_safe(self) -> bool:
-        """Whether the method changes nothing (RFC 9110, 9.2.1)."""
+        """True if the method changes nothing (RFC 9110, 9.2.1)."""
         return self.method in SAFE_METHODS
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether the method has the same effect when it is sent twice (RFC 9110, 9.2.2)."""
+        """True if sending the method twice has the same effect as sending it once (RFC 9110, 9.2.2)."""
         return self.is_safe or self.method in ("PUT", "DELETE")
 
 
@@ -86,44 +86,46 @@ class DocumentReading:
     """The operations and problems of one document."""
 
     operations: tuple[Operation, ...] = ()
-    searched: tuple[OperationLocation, ...] = ()
+    searchable: tuple[OperationLocation, ...] = ()
     """Operations without tools; :func:`read_operation` reads each when it is needed."""
     base_url: str = ""
     problems: tuple[DocumentProblem, ...] = ()
 
 
 def read_operations(document: Document, name: str, config: Config) -> DocumentReading:
-    """The operations of a document that the operator has chosen, and every problem with them.
+    """Read the operations of a document that the operator has selected, and collect their problems.
 
     Args:
-        name: of the API in the configuration.
+        name: the name of the API in the configuration.
     """
     api = config.apis[name]
     problems: list[DocumentProblem] = []
     try:
         base_url = base_url_of(document, api)
-        places = [place for place in read_places(document, name, problems) if is_chosen(place, api)]
-    except DocumentError as misfit:
-        return DocumentReading(problems=(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything"),))
+        locations = [location for location in find_operations(document, name, problems) if is_chosen(location, api)]
+    except DocumentError as error:
+        return DocumentReading(problems=(DocumentProblem(pointer=error.pointer, text=error.text, lost="everything"),))
     operations: list[Operation] = []
-    searched: list[OperationLocation] = []
+    searchable: list[OperationLocation] = []
     used: set[str] = set()
-    is_searched = api.mode == "search" or len(places) > api.max_tools
-    if len(places) > _MAX_SEARCHED:
-        text = f"expected at most {_MAX_SEARCHED} operations, got {len(places)}; choose with tags, operations or paths"
-        lost = f"{places[_MAX_SEARCHED].label} and what follows"
-        problems.append(DocumentProblem(pointer=places[_MAX_SEARCHED].pointer, text=text, lost=lost))
-    for place in places[:_MAX_SEARCHED]:
+    is_searchable = api.mode == "search" or len(locations) > api.max_tools
+    if len(locations) > _MAX_SEARCHED:
+        text = (
+            f"expected at most {_MAX_SEARCHED} operations, got {len(locations)}; choose with tags, operations or paths"
+        )
+        lost = f"{locations[_MAX_SEARCHED].label} and what follows"
+        problems.append(DocumentProblem(pointer=locations[_MAX_SEARCHED].pointer, text=text, lost=lost))
+    for location in locations[:_MAX_SEARCHED]:
         try:
-            if is_searched:
-                schemes = schemes_of(document, api, base_url, place.operation, place.pointer)
-                searched.append(place)
+            if is_searchable:
+                schemes = schemes_of(document, api, base_url, location.operation, location.pointer)
+                searchable.append(location)
             else:
-                operation = read_operation(document, name, config, base_url, place, problems)
+                operation = read_operation(document, name, config, base_url, location, problems)
                 schemes = operation.schemes
                 operations.append(operation)
-        except DocumentError as misfit:
-            problems.append(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=place.label))
+        except DocumentError as error:
+            problems.append(DocumentProblem(pointer=error.pointer, text=error.text, lost=location.label))
         else:
             used.update(scheme.key for scheme in schemes)
     for key in api.auth:
@@ -132,7 +134,7 @@ def read_operations(document: Document, name: str, config: Config) -> DocumentRe
             problems.append(DocumentProblem(pointer="#/components/securitySchemes", text=text))
     return DocumentReading(
         operations=tuple(operations),
-        searched=tuple(searched),
+        searchable=tuple(searchable),
         base_url=base_url,
         problems=tuple(problems[:_MAX_PROBLEMS]),
     )
@@ -143,52 +145,52 @@ def read_operation(
     name: str,
     config: Config,
     base_url: str,
-    place: OperationLocation,
+    location: OperationLocation,
     problems: list[DocumentProblem],
 ) -> Operation:
     """Read one operation with its schemas.
 
     Args:
-        name: of the API in the configuration.
-        base_url: of the API.
-        problems: gets the omitted parts.
+        name: the name of the API in the configuration.
+        base_url: the base URL of the API.
+        problems: a list to which problems with omitted parts are appended.
 
     Raises:
-        Misfit: It cannot be called.
+        DocumentError: the operation cannot be called.
     """
     api = config.apis[name]
-    schemas = Schemas(document, sending=True, most_text=config.max_description // 3, problems=problems)
-    schemes = schemes_of(document, api, base_url, place.operation, place.pointer)
-    parameters = _sent_otherwise(read_parameters(document, place.holders, schemas, problems), schemes, api)
-    parameters = _checked_path(place, parameters, problems)
-    body = read_body(document, place.operation, place.pointer, schemas)
-    if body is not None and place.method in ("GET", "HEAD"):
+    schemas = Schemas(document, sending=True, max_description_chars=config.max_description // 3, problems=problems)
+    schemes = schemes_of(document, api, base_url, location.operation, location.pointer)
+    parameters = _without_configured(read_parameters(document, location.holders, schemas, problems), schemes, api)
+    parameters = _with_valid_path(location, parameters, problems)
+    body = read_body(document, location.operation, location.pointer, schemas)
+    if body is not None and location.method in ("GET", "HEAD"):
         text = "expected no body in a GET or HEAD; it is not sent"
-        problems.append(DocumentProblem(pointer=join(place.pointer, "requestBody"), text=text, lost="the body"))
+        problems.append(DocumentProblem(pointer=join(location.pointer, "requestBody"), text=text, lost="the body"))
         body = None
-    parameters, body = _named(parameters, body)
+    parameters, body = _with_argument_names(parameters, body)
     input_schema = _input_schema(parameters, body, schemas)
-    input_validator = _validator(input_schema, place.pointer, config)
+    input_validator = _validator(input_schema, location.pointer, config)
     output_schema = output_validator = None
-    answers = read_answers(document, place)
+    answers = read_responses(document, location)
     try:
         output_schema = output_schema_of(document, answers, config, problems)
         if output_schema is not None:
-            output_validator = _validator(output_schema, join(place.pointer, "responses"), config)
-    except DocumentError as misfit:
+            output_validator = _validator(output_schema, join(location.pointer, "responses"), config)
+    except DocumentError as error:
         output_schema = None
-        lost = f"the output schema of {place.label}"
-        problems.append(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=lost))
-    summary = place.operation.get("summary")
+        lost = f"the output schema of {location.label}"
+        problems.append(DocumentProblem(pointer=error.pointer, text=error.text, lost=lost))
+    summary = location.operation.get("summary")
     return Operation(
-        tool=place.tool,
+        tool=location.tool,
         api=name,
-        method=place.method,
-        path=place.path,
-        pointer=place.pointer,
-        base_url=own_base_url(document, api, base_url, place.holders),
+        method=location.method,
+        path=location.path,
+        pointer=location.pointer,
+        base_url=own_base_url(document, api, base_url, location.holders),
         title=shorten(summary, 100) or None if isinstance(summary, str) else None,
-        description=_description(place, config.max_description),
+        description=_description(location, config.max_description),
         parameters=tuple(parameters),
         body=body,
         schemes=schemes,
@@ -201,50 +203,50 @@ def read_operation(
     )
 
 
-def _sent_otherwise(parameters: list[Parameter], schemes: tuple[Scheme, ...], api: Api) -> list[Parameter]:
-    """The parameters without those that the configuration answers already."""
+def _without_configured(parameters: list[Parameter], schemes: tuple[Scheme, ...], api: Api) -> list[Parameter]:
+    """Return the parameters without those whose values are configured, such as API keys and headers."""
     own = {(scheme.kind, _wire_name(scheme.kind, scheme.name)) for scheme in schemes}
     own |= {("header", name.lower()) for name in api.headers}
-    return [each for each in parameters if (each.place, _wire_name(each.place, each.name)) not in own]
+    return [each for each in parameters if (each.location, _wire_name(each.location, each.name)) not in own]
 
 
-def _wire_name(place: str, name: str) -> str:
-    return name.lower() if place == "header" else name
+def _wire_name(location: str, name: str) -> str:
+    return name.lower() if location == "header" else name
 
 
-def _checked_path(
-    place: OperationLocation, parameters: list[Parameter], problems: list[DocumentProblem]
+def _with_valid_path(
+    location: OperationLocation, parameters: list[Parameter], problems: list[DocumentProblem]
 ) -> list[Parameter]:
-    """The parameters, of which those in the path are the variables of the template, each once.
+    """Check the path template, and drop path parameters that do not occur in it.
 
     Raises:
-        Misfit: a variable has no parameter.
+        DocumentError: the template is invalid, or a variable has no parameter.
     """
-    variables = _VARIABLE.findall(place.path)
-    known = {each.name for each in parameters if each.place == "path"}
+    variables = _VARIABLE.findall(location.path)
+    known = {each.name for each in parameters if each.location == "path"}
     for variable in variables:
         if variable not in known:
             text = f"expected a path parameter {name_kind(variable)}, got none"
-            raise DocumentError(join(place.pointer, "parameters"), text)
-    rest = _VARIABLE.sub("", place.path)
+            raise DocumentError(join(location.pointer, "parameters"), text)
+    rest = _VARIABLE.sub("", location.path)
     if any(character in "{}?#\\" or not character.isprintable() for character in rest):
-        text = f"expected a path template without '?', '#' and single braces, got {shorten(place.path, 60)!r}"
-        raise DocumentError(place.item_pointer, text)
-    if any(segment in (".", "..") for segment in place.path.split("/")):
+        text = f"expected a path template without '?', '#' and single braces, got {shorten(location.path, 60)!r}"
+        raise DocumentError(location.item_pointer, text)
+    if any(segment in (".", "..") for segment in location.path.split("/")):
         raise DocumentError(
-            place.item_pointer, f"expected a path without '.' and '..', got {shorten(place.path, 60)!r}"
+            location.item_pointer, f"expected a path without '.' and '..', got {shorten(location.path, 60)!r}"
         )
     for name in sorted(known - set(variables)):
         text = f"the path has no {{{shorten(name, 60)}}}"
-        problems.append(DocumentProblem(pointer=join(place.pointer, "parameters"), text=text, lost="the parameter"))
-    return [each for each in parameters if each.place != "path" or each.name in variables]
+        problems.append(DocumentProblem(pointer=join(location.pointer, "parameters"), text=text, lost="the parameter"))
+    return [each for each in parameters if each.location != "path" or each.name in variables]
 
 
-def _named(parameters: list[Parameter], body: Body | None) -> tuple[list[Parameter], Body | None]:
-    names = Names(dots=True, taken=frozenset({ARGUMENT}))
-    parameters = [evolve(each, argument=names.give(each.name, each.place)[0]) for each in parameters]
+def _with_argument_names(parameters: list[Parameter], body: Body | None) -> tuple[list[Parameter], Body | None]:
+    names = Names(dots=True, reserved=frozenset({ARGUMENT}))
+    parameters = [evolve(each, argument=names.assign(each.name, each.location)[0]) for each in parameters]
     if body is not None:
-        body = evolve(body, argument=names.give("body", "of_request")[0])
+        body = evolve(body, argument=names.assign("body", "of_request")[0])
     return parameters, body
 
 
@@ -275,19 +277,19 @@ def _validator(schema: Mapping[str, Any], pointer: str, config: Config) -> Valid
         raise DocumentError(pointer, shorten(str(error), 400)) from error
 
 
-def _description(place: OperationLocation, most: int) -> str:
-    end = f"{place.method} {shorten(place.path, 200)}"
-    if place.operation.get("deprecated") is True:
+def _description(location: OperationLocation, max_chars: int) -> str:
+    end = f"{location.method} {shorten(location.path, 200)}"
+    if location.operation.get("deprecated") is True:
         end += " (deprecated)"
     texts: list[str] = []
     for key in ("summary", "description"):
-        text = place.operation.get(key)
+        text = location.operation.get(key)
         if isinstance(text, str) and text.strip():
-            # Line ends stay: descriptions are Markdown.
+            # Descriptions are Markdown, so line ends are kept.
             clean = "".join(each for each in text if each.isprintable() or each == "\n").strip()
             if clean not in texts:
                 texts.append(clean)
-    room = max(most - len(end) - 2, 0)
+    room = max(max_chars - len(end) - 2, 0)
     whole = "\n\n".join(texts)
     if len(whole) > room:
         whole = whole[: max(room - 1, 0)].rstrip() + "…"

@@ -1,7 +1,7 @@
-"""Origins and base URLs: their comparison, and the ones that a document may name.
+"""Compares origins, and checks URLs of the configuration and of documents.
 
-Used when the configuration and the documents are read, and for every redirect. Credentials belong to one origin, that
-of the base URL. The operator gives this URL; otherwise the document does, within narrow bounds.
+The configuration, the documents and every redirect are checked with it. Credentials are sent to one origin, that of the
+base URL. Either the operator sets the base URL, or the document does, within narrow limits.
 
 Source: RFC 6454, section 4; OpenAPI 3.1, 4.8.5 "Server Object".
 """
@@ -23,7 +23,7 @@ def origin_of(url: str) -> str:
     """Return ``scheme://host[:port]``, without the scheme's default port.
 
     Raises:
-        ValueError: it is no http or https URL with a host.
+        ValueError: the text is not an http or https URL with a host.
     """
     parts = _split(url)
     host = (parts.hostname or "").lower()
@@ -35,9 +35,9 @@ def origin_of(url: str) -> str:
 def check_base_url(url: str, where: str) -> None:
     """
     Raises:
-        ValueError: it is no http or https URL, or holds a query, a fragment, a user or dot segments.
+        ValueError: the text is not an http or https URL, or has a query, a fragment, a user or dot segments.
     """
-    parts = _named(url, where)
+    parts = _split_setting(url, where)
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"{where}: expected a URL without a user; credentials belong into auth")
     if parts.query or parts.fragment:
@@ -49,9 +49,9 @@ def check_base_url(url: str, where: str) -> None:
 def check_document_url(url: str, where: str) -> None:
     """
     Raises:
-        ValueError: it is neither an https URL nor an http one on this machine, or holds a user.
+        ValueError: the text is not an https URL, nor an http URL on this machine, or has a user.
     """
-    parts = _named(url, where)
+    parts = _split_setting(url, where)
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"{where}: expected a URL without a user; use headers")
     if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
@@ -59,7 +59,7 @@ def check_document_url(url: str, where: str) -> None:
 
 
 def is_public(url: str) -> bool:
-    """Return whether a document may name this base URL: https, and neither an address nor a name of a private network.
+    """Return whether a document may set this base URL: https, and no address or name of a private network.
 
     A public name that resolves to a private address fails in the TLS handshake: the host there would need a
     certificate for the public name.
@@ -72,12 +72,12 @@ def is_public(url: str) -> bool:
         return address_kind(parse_address(host)) is AddressKind.PUBLIC
     except ValueError:
         pass
-    # A last label of digits is an IPv4 address in one of its old forms (127.1, 0x7f.1, 2130706433).
+    # If the last label begins with a digit, the name may be an IPv4 address in an old form (127.1, 0x7f.1, 2130706433).
     last = host.rpartition(".")[2]
     return "." in host and not host.endswith(_LOCAL_NAMES) and not last[:1].isdigit()
 
 
-def _named(url: str, where: str) -> SplitResult:
+def _split_setting(url: str, where: str) -> SplitResult:
     try:
         return _split(url)
     except ValueError as error:
@@ -90,7 +90,7 @@ def _split(url: str) -> SplitResult:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"expected an http or https URL with a host, got {url.partition('?')[0][:200]!r}")
-    _ = parts.port  # raises where it is no number
+    _ = parts.port  # raises if the port is not a number
     return parts
 
 

@@ -1,7 +1,7 @@
 """The parameters of an operation: path, query, header, cookie.
 
-Made with the operation; :mod:`mcptrio_openapi.requests` writes them. An argument of the tool has a name that is valid
-for models; on the wire the parameter keeps its own.
+They are read with the operation, and :mod:`mcptrio_openapi.requests` encodes their values. An argument of the tool has
+a name that models accept; in the request, the parameter has its original name.
 
 Source: OpenAPI 3.1.1, 4.8.12 "Parameter Object"; RFC 9110, 5.6.2 and 7.6.1.
 """
@@ -23,7 +23,7 @@ __all__ = ["Parameter", "read_parameters"]
 
 _PLACES = ("path", "query", "header", "cookie")
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
-"""Header parameters that the specification has ignored."""
+"""Header parameters that the specification requires to be ignored."""
 _CONNECTION_HEADERS = frozenset(
     {
         "host",
@@ -42,7 +42,7 @@ _CONNECTION_HEADERS = frozenset(
         "proxy-connection",
     }
 )
-"""Headers that belong to the connection or to this plugin; as a parameter they could split a request in two."""
+"""Headers that the connection or this plugin sets. As parameters, some of them could split a request in two."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAX_PARAMETERS = 200
 
@@ -53,7 +53,7 @@ class Parameter:
 
     name: str
     """The name in the request."""
-    place: Literal["path", "query", "header", "cookie"]
+    location: Literal["path", "query", "header", "cookie"]
     argument: str
     """The name of the tool's argument."""
     required: bool
@@ -61,31 +61,35 @@ class Parameter:
     explode: bool
     reserved: bool = False
     is_json: bool = False
-    """The value is sent as JSON, whatever it is."""
+    """True if the value is sent as JSON."""
     schema: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
 def read_parameters(
     document: Document, holders: list[tuple[Mapping[str, Any], str]], schemas: Schemas, problems: list[DocumentProblem]
 ) -> list[Parameter]:
-    """Return the parameters of a path item and its operation, which overrides it; ``argument`` is the original name.
+    """Return the parameters of a path item and an operation. Those of the operation override those of the path item.
+
+    ``argument`` of each parameter is its original name.
 
     Args:
         holders: the path item and the operation, with their pointers.
-        problems: gets the omitted parameters.
+        problems: a list to which problems with omitted parameters are appended.
 
     Raises:
-        Misfit: one of them cannot be sent.
+        DocumentError: a parameter cannot be sent.
     """
     found: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
     for holder, pointer in holders:
         for given, where in _listed(document, holder, pointer):
-            place, name = given.get("in"), given.get("name")
-            if place not in _PLACES:
-                raise DocumentError(join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(place)}")
+            location, name = given.get("in"), given.get("name")
+            if location not in _PLACES:
+                raise DocumentError(
+                    join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(location)}"
+                )
             if not isinstance(name, str) or not name or len(name) > 500:
                 raise DocumentError(join(where, "name"), f"expected a name, got {name_kind(name)}")
-            found[cast(str, place), name.lower() if place == "header" else name] = (given, where)
+            found[cast(str, location), name.lower() if location == "header" else name] = (given, where)
     if len(found) > _MAX_PARAMETERS:
         raise DocumentError(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(found)}")
     parameters: list[Parameter] = []
@@ -93,11 +97,11 @@ def read_parameters(
         if given["in"] == "header" and given["name"].lower() in _IGNORED:
             continue
         if given["in"] == "header" and given["name"].lower() in _CONNECTION_HEADERS:
-            text = f"expected a header that is no affair of the connection, got {name_kind(given['name'])}"
+            text = f"expected a header that the connection does not set itself, got {name_kind(given['name'])}"
             problems.append(DocumentProblem(pointer=join(where, "name"), text=text, lost="the parameter"))
             continue
         parameters.append(_parameter(document, given, where, schemas))
-    return sorted(parameters, key=lambda each: _PLACES.index(each.place))
+    return sorted(parameters, key=lambda each: _PLACES.index(each.location))
 
 
 def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -113,14 +117,15 @@ def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iter
 
 
 def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas: Schemas) -> Parameter:
-    place, name = given["in"], given["name"]
-    if place == "header" and not _TOKEN.fullmatch(name):
+    location, name = given["in"], given["name"]
+    if location == "header" and not _TOKEN.fullmatch(name):
         raise DocumentError(join(where, "name"), f"expected the name of a header, got {name_kind(name)}")
     required = _flag(given, "required", where, default=False)
-    style = given.get("style", STYLES[place][0])
-    if style not in STYLES[place]:
+    style = given.get("style", STYLES[location][0])
+    if style not in STYLES[location]:
         raise DocumentError(
-            join(where, "style"), f"expected one of {', '.join(STYLES[place])} in a {place}, got {name_kind(style)}"
+            join(where, "style"),
+            f"expected one of {', '.join(STYLES[location])} in a {location}, got {name_kind(style)}",
         )
     is_json = False
     if "content" in given:
@@ -144,12 +149,12 @@ def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas
             converted |= schemas.convert({note: given[note]}, where)
     return Parameter(
         name=name,
-        place=place,
+        location=location,
         argument=name,
-        required=required or place == "path",
+        required=required or location == "path",
         style=style,
         explode=_flag(given, "explode", where, default=style == "form"),
-        reserved=place == "query" and _flag(given, "allowReserved", where, default=False),
+        reserved=location == "query" and _flag(given, "allowReserved", where, default=False),
         is_json=is_json,
         schema=converted,
     )

@@ -1,6 +1,6 @@
-"""Checks whether a regular expression of a document can be used.
+"""Checks whether the validator supports a regular expression of a document.
 
-Called for every ``pattern``: one that the validator would refuse is dropped, so that it does not cost the tool.
+``Schemas`` calls it for every ``pattern`` and drops unsupported ones, because the tool would otherwise be left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _MAX_PATTERN_CHARS = 2000
 
 @lru_cache(maxsize=1000)
 def is_supported(pattern: str) -> bool:
-    """Whether mcptrio's validator takes the pattern: in linear time, so without look-around and back-references."""
+    """Return whether mcptrio's validator supports a pattern.
+
+    The validator matches in linear time, so it supports neither look-around nor back-references.
+    """
     if len(pattern) > _MAX_PATTERN_CHARS:
         return False
     try:

@@ -1,6 +1,7 @@
-"""The plugin: makes tools of documents, of files when it registers, of URLs when the server starts.
+"""The plugin: reads the documents, and registers a tool for each operation, or two tools that search and call.
 
-An invalid document affects only the tools of its own API.
+Documents in files are read when the plugin is registered; documents at URLs are fetched when the server starts. An
+invalid document affects only its own API.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from attrs import define, field
 from mcptrio import Context, PluginSetup, Registrar, hookimpl, lifespan, resource
 from mcptrio.types import CallToolResult
 
-from .calling import OperationCaller
 from .config import SAFE_METHODS, Api, Config
+from .document_download import fetch_document
 from .documents import Document, read_document
-from .fetching import fetch_document
+from .operation_caller import OperationCaller
 from .operations import DocumentReading, Operation, read_operation, read_operations
 from .problems import DocumentError, DocumentProblem, shorten
 from .reports import ApiReport, Report
@@ -31,9 +32,9 @@ __all__ = ["OpenAPI"]
 _log = logging.getLogger(__name__)
 
 _SERVER_TIMEOUT_MARGIN = 5.0
-"""Seconds by which the server's timeout of a call exceeds ours, whose error is more precise."""
-_LOGGED = 20
-"""Problems of one document that are logged one by one; the report has them all."""
+"""Seconds by which the server's timeout exceeds that of the API, whose error is more precise."""
+_MAX_LOGGED_PROBLEMS = 20
+"""Maximum number of problems of one document that are logged; the report has all of them."""
 
 
 @define(eq=False)
@@ -43,12 +44,13 @@ class _State:
     document: Document | None = None
     base_urls: tuple[str, ...] = ()
     tools: dict[str, str] = field(factory=dict)
-    """Method and path, or the number of operations, by the name of the tool, as clients see it."""
+    """The method and path, or the number of operations, by the name of the tool for clients."""
     problems: list[DocumentProblem] = field(factory=list)
 
 
 class OpenAPI:
-    """
+    """The configured APIs, their tools and their report.
+
     Args:
         config: the APIs and their limits.
     """
@@ -63,16 +65,16 @@ class OpenAPI:
         """Read the documents that are files, and register their operations."""
         for name, api in self._config.apis.items():
             if api.file is not None:
-                self._take(server.add_tool, name, _load(api, self._config))
+                self._register_document(server.add_tool, name, _load(api, self._config))
 
     @resource("openapi:///apis", name="openapi_apis", title="APIs", mime_type="application/json")
     async def apis(self) -> Report:
-        """The APIs: their documents, base URLs, tools, and what of their documents could not be used, and why."""
+        """The APIs: their documents, base URLs and tools, and the parts of the documents that could not be used."""
         return Report(apis=tuple(self._report(name) for name in self._config.apis))
 
     @lifespan
     async def opened(self, server: Registrar) -> AsyncGenerator[None]:
-        """Fetch the other documents, and close all connections at the end."""
+        """Fetch the documents at URLs, and close all connections at the end."""
         added: list[str] = []
 
         def register(function: Callable[..., Any], **options: Any) -> str:
@@ -84,8 +86,8 @@ class OpenAPI:
         async def fetch(name: str, api: Api) -> None:
             try:
                 fetched[name] = await fetch_document(api, self._config)
-            except DocumentError as misfit:
-                fetched[name] = DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything")
+            except DocumentError as error:
+                fetched[name] = DocumentProblem(pointer=error.pointer, text=error.text, lost="everything")
 
         async with trio.open_nursery() as nursery:
             for name, api in self._config.apis.items():
@@ -94,7 +96,7 @@ class OpenAPI:
         try:
             for name in self._config.apis:
                 if name in fetched:
-                    self._take(register, name, fetched[name])
+                    self._register_document(register, name, fetched[name])
             yield
         finally:
             for tool in added:
@@ -103,7 +105,7 @@ class OpenAPI:
                 while self._callers:
                     nursery.start_soon(self._callers.popitem()[1].aclose)
 
-    def _take(self, register: Callable[..., str], name: str, found: Document | DocumentProblem) -> None:
+    def _register_document(self, register: Callable[..., str], name: str, found: Document | DocumentProblem) -> None:
         state = self._states[name]
         if isinstance(found, DocumentProblem):
             state.problems = [found]
@@ -111,16 +113,16 @@ class OpenAPI:
             state.document = found
             reading = read_operations(found, name, self._config)
             used = [operation.base_url for operation in reading.operations]
-            state.base_urls = tuple(dict.fromkeys(used or ([reading.base_url] if reading.searched else [])))
+            state.base_urls = tuple(dict.fromkeys(used or ([reading.base_url] if reading.searchable else [])))
             state.problems = list(reading.problems)
             for operation in reading.operations:
                 self._add(register, state, operation)
-            if reading.searched:
+            if reading.searchable:
                 self._add_search(register, state, name, reading)
-        for problem in state.problems[:_LOGGED]:
+        for problem in state.problems[:_MAX_LOGGED_PROBLEMS]:
             _log.warning("%s: %s", name, problem)
-        if len(state.problems) > _LOGGED:
-            more = len(state.problems) - _LOGGED
+        if len(state.problems) > _MAX_LOGGED_PROBLEMS:
+            more = len(state.problems) - _MAX_LOGGED_PROBLEMS
             _log.warning("%s: %d more problems; the resource openapi:///apis has them", name, more)
 
     def _add_search(self, register: Callable[..., str], state: _State, name: str, reading: DocumentReading) -> None:
@@ -128,12 +130,12 @@ class OpenAPI:
         assert document is not None
 
         def read(found: FoundOperation) -> Operation:
-            # An operation may be read many times; its problems belong to the model that asks for it.
-            return read_operation(document, name, self._config, reading.base_url, found.place, [])
+            # The problems are not collected, because an operation may be read many times. The tools report its errors.
+            return read_operation(document, name, self._config, reading.base_url, found.location, [])
 
-        index = OperationIndex(reading.searched, f"{name}_")
+        index = OperationIndex(reading.searchable, f"{name}_")
         tools = SearchTools(shorten(document.title, 80) or name, index, read, partial(self._caller, name))
-        is_safe = all(place.method in SAFE_METHODS for place in reading.searched)
+        is_safe = all(location.method in SAFE_METHODS for location in reading.searchable)
         count = f"{len(index)} operations"
         self._register(
             register,
@@ -170,7 +172,7 @@ class OpenAPI:
             title=operation.title,
             description=operation.description,
             read_only=operation.is_safe,
-            # A document does not say what a POST, PUT or PATCH destroys, so it may.
+            # A document does not state whether a POST, PUT or PATCH is destructive, so assume that it is.
             destructive=not operation.is_safe,
             idempotent=operation.is_idempotent,
             open_world=True,
@@ -192,7 +194,7 @@ class OpenAPI:
         try:
             state.tools[register(function, **options)] = label
         except ValueError as error:
-            # A prefix of the operator's that makes the name too long, or the same as another plugin's.
+            # With the configured prefix, the name is too long, or another plugin has the same name.
             state.problems.append(DocumentProblem(pointer=pointer, text=shorten(str(error), 400), lost=label))
 
     def _caller(self, name: str) -> OperationCaller:
@@ -213,7 +215,7 @@ class OpenAPI:
 
 
 class _OperationTool:
-    """The function of one tool."""
+    """The function of the tool for one operation."""
 
     def __init__(self, caller: Callable[[str], OperationCaller], operation: Operation) -> None:
         self._caller = caller
@@ -236,5 +238,5 @@ def _load(api: Api, config: Config) -> Document | DocumentProblem:
         return DocumentProblem(pointer="#", text=text, lost="everything")
     try:
         return read_document(data)
-    except DocumentError as misfit:
-        return DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything")
+    except DocumentError as error:
+        return DocumentProblem(pointer=error.pointer, text=error.text, lost="everything")

@@ -1,7 +1,7 @@
-"""Problems of a document: a JSON pointer and a sentence.
+"""Problems of a document: a JSON pointer and a message.
 
-Raised while a document is read, collected for each API, logged, and shown in the report. A problem costs the smallest
-part around it (an output schema, an operation), and never the document.
+They are raised while a document is read, collected for each API, logged, and shown in the report. Because of a problem,
+the smallest part around it is left out, such as an output schema or an operation.
 
 Source: RFC 6901.
 """
@@ -20,13 +20,13 @@ class DocumentProblem:
     """A problem in a document."""
 
     pointer: str
-    """Where, as a URI fragment: ``#/paths/~1pets/get``."""
+    """The JSON pointer of the invalid part, as a URI fragment such as ``#/paths/~1pets/get``."""
 
     text: str
     """The expected and the actual value."""
 
     lost: str | None = None
-    """The lost part: an operation such as ``GET /pets``, a part of one, or everything. ``None``: nothing."""
+    """The part that is left out: an operation such as ``GET /pets``, a part of it, or everything. ``None``: nothing."""
 
     def __str__(self) -> str:
         return f"{self.text} at {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
@@ -36,7 +36,7 @@ class DocumentError(ValueError):
     """A part of a document that cannot be used.
 
     Args:
-        pointer: the place; see :class:`DocumentProblem`.
+        pointer: the JSON pointer of the part, as in :class:`DocumentProblem`.
         text: the expected and the actual value.
     """
 
@@ -47,14 +47,14 @@ class DocumentError(ValueError):
 
 
 def join(pointer: str, *steps: str | int) -> str:
-    """The pointer some steps further; a long step is cut, for a pointer is for people."""
+    """Append steps to a pointer. Long steps are cut, because pointers are only shown to people."""
     for step in steps:
         pointer += "/" + shorten(str(step), 200).replace("~", "~0").replace("/", "~1")
     return pointer
 
 
 def name_kind(value: Any) -> str:
-    """Return a JSON value for a message: scalars shortened, containers by their type."""
+    """Return a JSON value for a message: a shortened scalar, or the type of a container."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -66,9 +66,9 @@ def name_kind(value: Any) -> str:
     return repr(shorten(value, 60)) if isinstance(value, str) else shorten(str(value), 60)
 
 
-def shorten(text: str, most: int) -> str:
+def shorten(text: str, max_chars: int) -> str:
     """Truncate a text to this number of characters, on one line, without control characters."""
-    if len(text) > 4 * most:
-        text = text[: 4 * most]
+    if len(text) > 4 * max_chars:
+        text = text[: 4 * max_chars]
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1].rstrip()}…"

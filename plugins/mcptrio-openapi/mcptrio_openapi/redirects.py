@@ -1,7 +1,7 @@
 """Decides whether a redirect may be followed.
 
-Calls and the download of documents use it. A redirect may lead to the same origin, or to one that the operator allows.
-A redirect from https to http leads to another origin.
+Calls and the download of documents use it. The target of a redirect must have the same origin, or one that the operator
+allows. http and https URLs of a host have different origins.
 
 Source: RFC 9110, 15.4 and 10.2.2.
 """
@@ -13,21 +13,21 @@ from urllib.parse import quote, urldefrag, urljoin
 
 from .origins import check_base_url, origin_of
 
-__all__ = ["HOPS", "RedirectRefused", "is_redirect", "next_url"]
+__all__ = ["MAX_REDIRECTS", "RedirectRefused", "is_redirect", "next_url"]
 
-HOPS = 5
-"""The number of redirects that are followed for one request."""
+MAX_REDIRECTS = 5
+"""Maximum number of redirects that are followed for one request."""
 
 
 class RedirectRefused(ValueError):
-    """The redirect must not be followed. The message names its origin, without path and query."""
+    """The redirect must not be followed. The message has the origin of its target, without path and query."""
 
 
 def is_redirect(status: int, location: str | None) -> bool:
     return status in (301, 302, 303, 307, 308) and bool(location)
 
 
-def next_url(url: str, location: str, also: Collection[str] = ()) -> tuple[str, bool]:
+def next_url(url: str, location: str, allowed_origins: Collection[str] = ()) -> tuple[str, bool]:
     """Return the target of a redirect, and True if it has the same origin.
 
     Args:
@@ -43,9 +43,9 @@ def next_url(url: str, location: str, also: Collection[str] = ()) -> tuple[str, 
         origin = origin_of(target)
         check_base_url(target.partition("?")[0], "Location")
     except ValueError as error:
-        raise RedirectRefused("redirected to something that is no usable http or https URL") from error
+        raise RedirectRefused("redirected to something that is not a usable http or https URL") from error
     if origin == origin_of(url):
         return target, True
-    if origin in {origin_of(each) for each in also}:
+    if origin in {origin_of(each) for each in allowed_origins}:
         return target, False
     raise RedirectRefused(f"redirected to another origin, {origin}, which is not allowed")

@@ -1,6 +1,6 @@
 """The report on the APIs for the operator: the resource ``openapi:///apis``.
 
-The plugin makes a new report for each reading. A report contains no secrets.
+The plugin makes a new report each time the resource is read. A report contains no secrets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ApiReport:
     """The title of the API in its document."""
     base_urls: tuple[str, ...]
     tools: Mapping[str, str]
-    """For each tool by name: the method and path of its operation, or how many operations it calls."""
+    """For each tool by name, the method and path of its operation, or the number of its operations."""
     problems: tuple[DocumentProblem, ...]
 
 

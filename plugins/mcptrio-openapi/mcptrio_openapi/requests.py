@@ -1,6 +1,7 @@
 """Makes the request of a tool call: its URL, headers and body.
 
-Called once for each call. Whatever the arguments are, the request goes to the path of the template below the base URL.
+``OperationCaller`` calls it once for each call. The URL always begins with the base URL, and no argument can change the
+segments of the path template.
 
 Source: OpenAPI 3.1.1, 4.8.12 and appendix E; RFC 3986, 3.3; RFC 6265, 4.2.
 """
@@ -33,7 +34,7 @@ class Draft:
 
     method: str
     url: str
-    """Without a query."""
+    """The URL without a query."""
     query: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     cookies: tuple[str, ...] = ()
@@ -42,11 +43,11 @@ class Draft:
 
 
 def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes: int) -> Draft:
-    """The request for a call.
+    """Return the request for a call.
 
     Args:
-        arguments: as the input schema has them.
-        max_bytes: of the body.
+        arguments: the arguments, which match the input schema.
+        max_bytes: maximum size of the body.
 
     Raises:
         ToolError: an argument cannot be sent.
@@ -62,12 +63,12 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         if parameter.is_json:
             value = orjson.dumps(value).decode()
         try:
-            _place(parameter, value, path, query, headers, cookies)
+            _add_parameter(parameter, value, path, query, headers, cookies)
         except UnicodeEncodeError as error:
             raise ToolError(f"expected a text of whole characters at `{parameter.argument}`") from error
     filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
     if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
-        # One segment may be made of several values, or of a value and a text.
+        # path_text() checks single values, but a segment may consist of several values and texts.
         raise ToolError("expected arguments that make no path segment '.' or '..', got one in the path of the request")
     url = operation.base_url + filled
     if len(url) + sum(map(len, query)) > _MAX_URL_CHARS:
@@ -86,7 +87,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
     )
 
 
-def _place(
+def _add_parameter(
     parameter: Parameter,
     value: Any,
     path: dict[str, str],
@@ -95,11 +96,11 @@ def _place(
     cookies: list[str],
 ) -> None:
     name, explode = parameter.name, parameter.explode
-    if parameter.place == "path":
+    if parameter.location == "path":
         path[name] = path_text(name, value, parameter.style, explode=explode)
-    elif parameter.place == "query":
+    elif parameter.location == "query":
         query += query_pairs(name, value, parameter.style, explode=explode, reserved=parameter.reserved)
-    elif parameter.place == "header":
+    elif parameter.location == "header":
         text = header_text(name, value, explode=explode)
         if text is not None:
             headers.append((name, text))
@@ -127,5 +128,5 @@ def _body(
         raise ToolError(f"expected a JSON value of whole characters at `{body.argument}`") from error
     if size > max_bytes:
         raise ToolError(f"expected a body of at most {max_bytes} bytes at `{body.argument}`, got {size}")
-    # With parts the media type has a boundary, which is made with the request.
+    # httpx2 sets the media type of multipart, because it chooses the boundary.
     return content, parts, body.media_type if parts is None else None

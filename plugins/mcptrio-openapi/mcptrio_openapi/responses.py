@@ -1,6 +1,6 @@
-"""An operation's documented responses: the schema of a success, its media types, its headers.
+"""The responses that a document describes: the schema, media types and headers of a successful response.
 
-Called while an operation is read. If this part of the document is invalid, the operation is offered without it.
+They are read with the operation. If this part of the document is invalid, the operation is offered without it.
 
 Source: OpenAPI 3.1.1, 4.8.16 "Responses Object", 4.8.17 "Response Object".
 """
@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 
 from .config import Config
 from .documents import Document
-from .places import OperationLocation
+from .locations import OperationLocation
 from .problems import DocumentError, DocumentProblem, join
 from .schemas import Schemas
 
-__all__ = ["Described", "accept_of", "headers_of", "output_schema_of", "read_answers"]
+__all__ = ["DocumentedResponse", "accept_of", "headers_of", "output_schema_of", "read_responses"]
 
-Described: TypeAlias = tuple[str, Mapping[str, Any], str]
-"""A documented response: its code (``200``, ``2XX``, ``DEFAULT``), its description, and its place."""
+DocumentedResponse: TypeAlias = tuple[str, Mapping[str, Any], str]
+"""A documented response: its code (``200``, ``2XX``, ``DEFAULT``), its response object, and its pointer."""
 
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9!#$&^_.+*-]{1,100}/[A-Za-z0-9!#$&^_.+*-]{1,100}(?:; ?[A-Za-z0-9_-]+=[A-Za-z0-9_.-]+)?"
@@ -29,15 +29,15 @@ _JSON = ("application/json", "application/*", "*/*")
 _MAX_DEPTH = 8
 
 
-def read_answers(document: Document, place: OperationLocation) -> list[Described]:
-    """Return the documented responses with their codes; an invalid one is dropped."""
-    responses = place.operation.get("responses")
+def read_responses(document: Document, location: OperationLocation) -> list[DocumentedResponse]:
+    """Return the documented responses. Invalid ones are dropped."""
+    responses = location.operation.get("responses")
     if not isinstance(responses, Mapping):
         return []
-    found: list[Described] = []
+    found: list[DocumentedResponse] = []
     for code, raw in responses.items():
         try:
-            value, where = document.follow(raw, join(place.pointer, "responses", code))
+            value, where = document.follow(raw, join(location.pointer, "responses", code))
         except DocumentError:
             continue
         if isinstance(value, Mapping):
@@ -46,7 +46,7 @@ def read_answers(document: Document, place: OperationLocation) -> list[Described
 
 
 def output_schema_of(
-    document: Document, answers: list[Described], config: Config, problems: list[DocumentProblem]
+    document: Document, answers: list[DocumentedResponse], config: Config, problems: list[DocumentProblem]
 ) -> dict[str, Any] | None:
     """Return the schema of a successful response that is a JSON object; ``None`` for other or several types."""
     found: list[tuple[Any, str]] = []
@@ -63,7 +63,7 @@ def output_schema_of(
         return None
     if not _is_object(document, *found[0]):
         return None
-    schemas = Schemas(document, sending=False, most_text=config.max_description // 3, problems=problems)
+    schemas = Schemas(document, sending=False, max_description_chars=config.max_description // 3, problems=problems)
     return schemas.finish({**schemas.convert(*found[0]), "type": "object"})
 
 
@@ -83,7 +83,7 @@ def _is_object(document: Document, schema: Any, pointer: str, depth: int = 0) ->
     return False
 
 
-def accept_of(answers: list[Described]) -> str:
+def accept_of(answers: list[DocumentedResponse]) -> str:
     types: list[str] = []
     for code, answer, _ in answers:
         content = answer.get("content")

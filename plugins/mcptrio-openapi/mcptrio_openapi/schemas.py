@@ -1,14 +1,14 @@
 """Converts schemas of a document to self-contained JSON Schema 2020-12, for requests or for responses.
 
-One converter for each tool and direction. Only known and well-formed keywords are kept, and levels, subschemas and
-bytes are bounded.
+Each tool has a converter for its requests and one for its responses. Only known and well-formed keywords are kept, and
+the numbers of levels, subschemas and bytes are limited.
 
-- A request's schema keeps its rules, so that a model learns of a mistake before the API does; ``readOnly`` fields are
-  dropped.
-- A response's schema keeps only its shape (types, names, descriptions): APIs often break their own rules, and refusing
-  the result of a completed call helps no one. ``writeOnly`` fields are dropped.
-- ``oneOf`` becomes ``anyOf``: alternatives in documents overlap, and some models know only ``anyOf``.
-- A list of types and ``nullable`` become ``anyOf`` too.
+- The schema of a request keeps its constraints, so that a model learns of a mistake before the API is called.
+  ``readOnly`` fields are dropped.
+- The schema of a response keeps only types, names and descriptions: APIs often violate their own constraints, and the
+  result of a completed call must not be refused for that. ``writeOnly`` fields are dropped.
+- ``oneOf`` becomes ``anyOf``, because alternatives in documents often overlap, and some models support only ``anyOf``.
+- A list of types and ``nullable`` become ``anyOf`` as well.
 
 Source: OpenAPI 3.0.4, "Schema Object"; OpenAPI 3.1.1, "Schema Object"; JSON Schema 2020-12 core and validation.
 """
@@ -25,15 +25,15 @@ import orjson
 from .definitions import Definitions
 from .documents import Document
 from .keywords import (
-    ANNOTATIONS,
-    ARRAYS,
-    MAPS,
-    OF_TYPE,
-    PLAIN,
-    SHAPE,
-    SUBSCHEMAS,
+    ANNOTATION_KEYWORDS,
+    KEYWORDS_BY_TYPE,
+    RESPONSE_KEYWORDS,
+    SCHEMA_ARRAY_KEYWORDS,
+    SCHEMA_MAP_KEYWORDS,
+    SIMPLE_KEYWORDS,
+    SUBSCHEMA_KEYWORDS,
     TYPES,
-    check_plain,
+    check_simple_keyword,
 )
 from .patterns import is_supported
 from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
@@ -51,40 +51,42 @@ class Schemas:
     """Converts the schemas of one tool in one direction.
 
     Args:
-        sending: for requests; otherwise for responses.
-        most_text: maximum characters of a description.
-        problems: gets the omitted patterns.
+        sending: True for requests, False for responses.
+        max_description_chars: maximum length of a description.
+        problems: a list to which problems with omitted patterns are appended.
     """
 
-    def __init__(self, document: Document, *, sending: bool, most_text: int, problems: list[DocumentProblem]) -> None:
+    def __init__(
+        self, document: Document, *, sending: bool, max_description_chars: int, problems: list[DocumentProblem]
+    ) -> None:
         self._document = document
         self._sending = sending
-        self._most_text = most_text
+        self._max_description_chars = max_description_chars
         self._problems = problems
         self._count = 0
         self._definitions = Definitions()
 
     def convert(self, schema: Any, pointer: str) -> dict[str, Any]:
-        """A schema, whose references lead to definitions that :meth:`finish` adds.
+        """Convert a schema. :meth:`finish` adds the definitions to which its references lead.
 
         Raises:
-            Misfit: something in it is wrong, or it is too large.
+            DocumentError: the schema is invalid or too large.
         """
         converted = self._convert(schema, pointer, 0)
         while (pending := self._definitions.next()) is not None:
             name, target, where = pending
-            self._definitions.put(name, self._convert(target, where, 0))
+            self._definitions.add(name, self._convert(target, where, 0))
         return converted
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The whole schema, with ``$defs`` for parts that are used twice or contain themselves."""
+        """Return the whole schema, with ``$defs`` for parts that are used twice or contain themselves."""
         return self._definitions.finish(schema)
 
     def root(self, schema: Any, pointer: str) -> tuple[Any, str]:
-        """A schema without the references that stand for it as a whole.
+        """Return a schema, or the target of the references that stand for it as a whole.
 
         Raises:
-            Misfit: they lead nowhere, out, or in a circle.
+            DocumentError: a reference has no target, leads out of the document, or is part of a circle.
         """
         return self._document.follow(schema, pointer)
 
@@ -105,36 +107,36 @@ class Schemas:
             if keyword in _SPECIAL:
                 continue
             where = join(pointer, keyword)
-            if keyword in ANNOTATIONS:
+            if keyword in ANNOTATION_KEYWORDS:
                 self._annotate(out, keyword, value, where)
-            elif not self._sending and keyword not in SHAPE:
+            elif not self._sending and keyword not in RESPONSE_KEYWORDS:
                 continue
-            elif keyword in PLAIN:
-                check_plain(keyword, value, where)
+            elif keyword in SIMPLE_KEYWORDS:
+                check_simple_keyword(keyword, value, where)
                 if keyword == "pattern" and not is_supported(value):
                     text = "this pattern is too large, or needs look-around or back-references"
                     self._problems.append(DocumentProblem(pointer=where, text=text, lost="the pattern"))
                     continue
                 out[keyword] = value
-            elif keyword in SUBSCHEMAS:
-                self._subschema(out, keyword, value, where, depth)
-            elif keyword in ARRAYS:
-                self._alternatives(out, keyword, value, where, depth)
-            elif keyword in MAPS:
-                self._members(out, keyword, value, where, depth)
-        self._bound(out, schema, pointer)
-        return self._typed(out, schema, pointer)
+            elif keyword in SUBSCHEMA_KEYWORDS:
+                self._convert_subschema(out, keyword, value, where, depth)
+            elif keyword in SCHEMA_ARRAY_KEYWORDS:
+                self._convert_array(out, keyword, value, where, depth)
+            elif keyword in SCHEMA_MAP_KEYWORDS:
+                self._convert_members(out, keyword, value, where, depth)
+        self._convert_bounds(out, schema, pointer)
+        return self._with_types(out, schema, pointer)
 
     def _reference(self, schema: Mapping[str, Any], pointer: str, depth: int) -> dict[str, Any]:
         target, where = self._document.at(schema["$ref"], pointer)
-        target, where = self._document.follow(target, where) if _is_bare(target) else (target, where)
+        target, where = self._document.follow(target, where) if _is_reference_only(target) else (target, where)
         match = _COMPONENT.match(where)
         text = match["name"].replace("~1", "/").replace("~0", "~") if match else where
-        out: dict[str, Any] = {"$ref": self._definitions.refer(where, text, target)}
+        out: dict[str, Any] = {"$ref": self._definitions.reference_to(where, text, target)}
         if self._document.minor:
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             if beside and (more := self._convert(beside, pointer, depth + 1)):
-                if set(more) <= ANNOTATIONS:
+                if set(more) <= ANNOTATION_KEYWORDS:
                     return {**out, **more}
                 return {"allOf": [out, more]}
         elif schema.get("nullable") is True:
@@ -142,10 +144,10 @@ class Schemas:
         return out
 
     def _annotate(self, out: dict[str, Any], keyword: str, value: Any, where: str) -> None:
-        """Add an annotation; an invalid one is dropped, because nothing depends on it."""
+        """Add an annotation. An invalid one is dropped, because no check depends on it."""
         if keyword in ("title", "description"):
             if isinstance(value, str) and value.strip():
-                out[keyword] = shorten(value, self._most_text if keyword == "description" else 100)
+                out[keyword] = shorten(value, self._max_description_chars if keyword == "description" else 100)
         elif keyword == "deprecated":
             if value is True:
                 out[keyword] = True
@@ -160,7 +162,7 @@ class Schemas:
         elif keyword == "default" and self._sending and _size(value) <= _SAMPLE_BYTES:
             out[keyword] = value
 
-    def _subschema(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
+    def _convert_subschema(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
         if keyword == "items" and isinstance(value, list):
             out["prefixItems"] = [self._convert(each, join(where, at), depth + 1) for at, each in enumerate(value)]
             return
@@ -170,7 +172,7 @@ class Schemas:
             return
         out[keyword] = self._convert(value, where, depth + 1)
 
-    def _alternatives(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
+    def _convert_array(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
         if not isinstance(value, list) or not value:
             raise DocumentError(
                 where, f"expected an array of schemas, got {name_kind(value) if value != [] else 'none'}"
@@ -185,31 +187,31 @@ class Schemas:
         else:
             out[keyword] = converted
 
-    def _members(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
+    def _convert_members(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
         if not isinstance(value, Mapping):
             raise DocumentError(where, f"expected an object, got {name_kind(value)}")
         members: dict[str, Any] = {}
         for name, each in value.items():
-            place = join(where, name)
-            if keyword == "properties" and self._is_hidden(each, place):
+            location = join(where, name)
+            if keyword == "properties" and self._is_hidden(each, location):
                 continue
             if keyword == "patternProperties" and not is_supported(name):
                 text = "this pattern is too large, or needs look-around or back-references"
-                self._problems.append(DocumentProblem(pointer=place, text=text, lost="the pattern"))
+                self._problems.append(DocumentProblem(pointer=location, text=text, lost="the pattern"))
                 continue
-            members[name] = self._convert(each, place, depth + 1)
+            members[name] = self._convert(each, location, depth + 1)
         out[keyword] = members
 
     def _is_hidden(self, schema: Any, pointer: str) -> bool:
-        """Whether a field does not exist in this direction."""
+        """Return whether a field does not occur in this direction."""
         keyword = "readOnly" if self._sending else "writeOnly"
         if isinstance(schema, Mapping) and schema.get(keyword) is True:
             return True
         target, _ = self._document.follow(schema, pointer)
         return isinstance(target, Mapping) and target.get(keyword) is True
 
-    def _bound(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> None:
-        """Convert ``required`` (without hidden members) and the exclusive bounds, which were booleans in 3.0."""
+    def _convert_bounds(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> None:
+        """Convert ``required``, without dropped fields, and the exclusive bounds, which are booleans in OpenAPI 3.0."""
         if not self._sending:
             return
         if (required := schema.get("required")) is not None:
@@ -239,8 +241,8 @@ class Schemas:
             else:
                 out[keyword] = limit
 
-    def _typed(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-        """Return the types, one for each alternative, with the values of each type."""
+    def _with_types(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+        """Return the schema with its types, as one alternative for each type if there are several."""
         types = _types(schema, pointer)
         nullable = schema.get("nullable") is True
         if nullable and types:
@@ -255,28 +257,28 @@ class Schemas:
         if not types:
             if values is not None:
                 out["enum"] = [*values, None] if nullable and None not in values else values
-            elif nullable and (set(out) - ANNOTATIONS):
-                notes = {key: value for key, value in out.items() if key in ANNOTATIONS}
-                rest = {key: value for key, value in out.items() if key not in ANNOTATIONS}
+            elif nullable and (set(out) - ANNOTATION_KEYWORDS):
+                notes = {key: value for key, value in out.items() if key in ANNOTATION_KEYWORDS}
+                rest = {key: value for key, value in out.items() if key not in ANNOTATION_KEYWORDS}
                 return {**notes, "anyOf": [rest, {"type": "null"}]}
             return out
-        notes = {key: value for key, value in out.items() if key in ANNOTATIONS}
+        notes = {key: value for key, value in out.items() if key in ANNOTATION_KEYWORDS}
         branches: list[dict[str, Any]] = []
         for name in types:
             branch: dict[str, Any] = {"type": name}
             if name != "null":
-                own = OF_TYPE[name]
-                others = frozenset().union(*(each for key, each in OF_TYPE.items() if key != name)) - own
+                own = KEYWORDS_BY_TYPE[name]
+                others = frozenset().union(*(each for key, each in KEYWORDS_BY_TYPE.items() if key != name)) - own
                 branch |= {key: value for key, value in out.items() if key not in notes and key not in others}
                 if values is not None:
-                    branch["enum"] = [value for value in values if _is_of(value, name)]
+                    branch["enum"] = [value for value in values if _has_type(value, name)]
                     if not branch["enum"]:
                         continue
             branches.append(branch)
         return {**notes, "anyOf": branches} if len(branches) != 1 else {**branches[0], **notes}
 
     def _values(self, schema: Mapping[str, Any], pointer: str) -> list[Any] | None:
-        """Return the values of ``enum`` or ``const``; ``None`` if there are none, or they do not count."""
+        """Return the values of ``enum`` or ``const``; ``None`` if there are none, or for responses."""
         if not self._sending or not ("enum" in schema or "const" in schema):
             return None
         values = schema.get("enum", [schema.get("const")])
@@ -304,7 +306,7 @@ def _types(schema: Mapping[str, Any], pointer: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _is_of(value: Any, name: str) -> bool:
+def _has_type(value: Any, name: str) -> bool:
     if isinstance(value, bool):
         return name == "boolean"
     if name == "integer":
@@ -313,8 +315,8 @@ def _is_of(value: Any, name: str) -> bool:
     return name in kinds and isinstance(value, kinds[name])
 
 
-def _is_bare(schema: Any) -> bool:
-    """Whether it only stands for another one."""
+def _is_reference_only(schema: Any) -> bool:
+    """Return whether a schema is nothing but a reference."""
     return isinstance(schema, Mapping) and set(schema) == {"$ref"}
 
 

@@ -1,6 +1,6 @@
 """Finds operations of one document by words.
 
-``find_operation`` asks it. The index is made once from names, paths, summaries, tags and descriptions; schemas are read
+``find_operation`` uses it. The index is made once from names, paths, summaries, tags and descriptions. Schemas are read
 only for operations that are shown or called.
 """
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from attrs import field, frozen
 
-from .places import OperationLocation
+from .locations import OperationLocation
 
 __all__ = ["FoundOperation", "OperationIndex"]
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _MAX_CHARS = 2000
-"""Characters of one text that are searched."""
+"""Maximum number of characters of a text that are indexed."""
 _MAX_QUERY_WORDS = 20
 _UNTAGGED = "untagged"
 _STOP_WORDS = frozenset({"a", "an", "the", "of", "for", "to", "in", "on", "by", "with", "and", "or", "all"})
@@ -32,22 +32,22 @@ class FoundOperation:
 
     name: str
     """The name by which a model calls the operation."""
-    place: OperationLocation
+    location: OperationLocation
     summary: str
     tags: tuple[str, ...]
     weights: Mapping[str, float] = field(repr=False)
-    """How much each word says about the operation."""
+    """The weight of each word, by the field in which it occurs."""
 
 
 class OperationIndex:
     """
     Args:
-        places: The operations, in the order of the document.
-        prefix: of the names of tools, which the operations' own names lack.
+        locations: The operations, in the order of the document.
+        prefix: The prefix of tool names, which the names of operations do not have.
     """
 
-    def __init__(self, places: Iterable[OperationLocation], prefix: str) -> None:
-        self._operations = {each.name: each for each in (_indexed(place, prefix) for place in places)}
+    def __init__(self, locations: Iterable[OperationLocation], prefix: str) -> None:
+        self._operations = {each.name: each for each in (_indexed(location, prefix) for location in locations)}
         self.tags = Counter(tag for each in self._operations.values() for tag in each.tags)
         """The number of operations by tag, in the order of the document."""
         self._frequencies = Counter(word for each in self._operations.values() for word in each.weights)
@@ -62,7 +62,7 @@ class OperationIndex:
         """Return the operations that have a word of the query, best first; without words, all of them.
 
         Args:
-            tag: only operations with this tag; an empty text for all.
+            tag: return only operations with this tag; an empty text for all.
         """
         chosen = [each for each in self._operations.values() if not tag or tag in each.tags]
         words = [word for word in dict.fromkeys(_words(query)) if word not in _STOP_WORDS][:_MAX_QUERY_WORDS]
@@ -78,29 +78,29 @@ class OperationIndex:
         for word in words:
             weight, frequency = operation.weights.get(word, 0.0), self._frequencies[word]
             if not weight and len(word) >= 3:
-                # "repo" finds "repository"; that is worth half.
+                # "repo" also finds "repository", with half of its weight.
                 longer = [each for each in operation.weights if each.startswith(word)]
                 weight = max((operation.weights[each] for each in longer), default=0.0) / 2
                 frequency = max((self._frequencies[each] for each in longer), default=0)
             if weight:
                 matched += 1
                 total += weight * log(1 + len(self._operations) / frequency)
-        # An operation with all words comes before one that has a rare one of them.
+        # An operation with all words should come before one with only the rarest of them.
         return total * matched / len(words)
 
 
-def _indexed(place: OperationLocation, prefix: str) -> FoundOperation:
-    name = place.tool.removeprefix(prefix)
-    summary, description = _text(place.operation.get("summary")), _text(place.operation.get("description"))
-    given = place.operation.get("tags")
+def _indexed(location: OperationLocation, prefix: str) -> FoundOperation:
+    name = location.tool.removeprefix(prefix)
+    summary, description = _text(location.operation.get("summary")), _text(location.operation.get("description"))
+    given = location.operation.get("tags")
     tags = tuple(tag for tag in given if isinstance(tag, str)) if isinstance(given, list) else ()
     weights: dict[str, float] = {}
-    texts = ((4.0, name), (3.0, summary), (2.5, place.path), (2.0, " ".join(tags)), (1.0, description))
-    for weight, text in (*texts, (2.0, place.method)):
+    texts = ((4.0, name), (3.0, summary), (2.5, location.path), (2.0, " ".join(tags)), (1.0, description))
+    for weight, text in (*texts, (2.0, location.method)):
         for word in _words(text):
             weights[word] = max(weight, weights.get(word, 0.0))
     first = summary or description.partition("\n")[0]
-    return FoundOperation(name=name, place=place, summary=first, tags=tags or (_UNTAGGED,), weights=weights)
+    return FoundOperation(name=name, location=location, summary=first, tags=tags or (_UNTAGGED,), weights=weights)
 
 
 def _text(value: Any) -> str:
@@ -108,6 +108,6 @@ def _text(value: Any) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words in lower case and without the s of a plural; ``listIssues`` has two."""
+    """Return the words of a text in lower case, without the s of a plural. ``listIssues`` consists of two words."""
     found = (word.lower() for word in _WORD.findall(text[:_MAX_CHARS]))
     return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in found]

@@ -15,32 +15,33 @@ from mcptrio.errors import InvalidParams, ToolError
 from mcptrio.schema import repair_arguments
 from mcptrio.types import CallToolResult
 
-from .calling import OperationCaller
+from .operation_caller import OperationCaller
 from .operations import Operation
 from .problems import DocumentError, shorten
 from .search import FoundOperation, OperationIndex
-from .shapes import arguments_text
+from .type_notation import arguments_text
 
 __all__ = ["SearchTools"]
 
 _MAX_PAGE_CHARS = 16_000
-"""Characters of one page of ``find_operation``, about 4,000 tokens."""
+"""Maximum length of one page of ``find_operation``, about 4,000 tokens."""
 _MAX_OPERATION_CHARS = 36_000
-"""Characters of one operation in full, about 9,000 tokens."""
+"""Maximum length of one operation in full, about 9,000 tokens."""
 _SUMMARY_CHARS = 160
 _MAX_TAGS = 40
-"""Tags that the description of ``find_operation`` names."""
-_MAX_KEPT = 64
-"""Operations whose schemas stay in memory after they were used; a schema has up to 256 KiB."""
+"""Maximum number of tags in the description of ``find_operation``."""
+_MAX_CACHED_OPERATIONS = 64
+"""Maximum number of operations whose schemas are cached; a schema has up to 256 KiB."""
 _LEVELS = 2
 _MAX_LEVELS = 6
 
 
 class SearchTools:
-    """
+    """The functions and descriptions of the two tools.
+
     Args:
-        title: of the API.
-        read: reads an operation. It raises a DocumentError for one that is invalid.
+        title: the title of the API.
+        read: a function that reads an operation, and raises a DocumentError if it is invalid.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class SearchTools:
         self._index = index
         self._read = read
         self._caller = caller
-        self._kept: dict[str, Operation] = {}
+        self._cache: dict[str, Operation] = {}
 
     @property
     def find_description(self) -> str:
@@ -109,9 +110,9 @@ class SearchTools:
             raise ToolError(f"expected the name of an operation, got {shorten(name, 60)!r}{hint}")
         try:
             operation = self._operation(found)
-        except DocumentError as misfit:
-            raise ToolError(f"the document of the API is wrong at {misfit.pointer}: {misfit.text}") from misfit
-        return await self._caller().call(ctx, operation, _checked(operation, arguments))
+        except DocumentError as error:
+            raise ToolError(f"the document of the API is wrong at {error.pointer}: {error.text}") from error
+        return await self._caller().call(ctx, operation, _repaired_arguments(operation, arguments))
 
     def _tag_names(self, *, counted: bool = False) -> str:
         names = [
@@ -122,11 +123,11 @@ class SearchTools:
         return ", ".join(names) + (f" and {more} more" if more else "")
 
     def _operation(self, found: FoundOperation) -> Operation:
-        operation = self._kept.pop(found.name, None) or self._read(found)
-        # The end of the dict is the operation that was used last.
-        self._kept[found.name] = operation
-        if len(self._kept) > _MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
+        operation = self._cache.pop(found.name, None) or self._read(found)
+        # The dict is ordered by last use; the first entry is the least recently used one.
+        self._cache[found.name] = operation
+        if len(self._cache) > _MAX_CACHED_OPERATIONS:
+            del self._cache[next(iter(self._cache))]
         return operation
 
     def _short(self, found: FoundOperation) -> str:
@@ -135,8 +136,8 @@ class SearchTools:
             lines.append(f"  {shorten(found.summary, _SUMMARY_CHARS)}")
         try:
             operation = self._operation(found)
-        except DocumentError as misfit:
-            return "\n".join([*lines, f"  cannot be called: {misfit.text}"])
+        except DocumentError as error:
+            return "\n".join([*lines, f"  cannot be called: {error.text}"])
         arguments = ""
         for levels in range(_LEVELS, -1, -1):
             arguments = ", ".join(arguments_text(operation.input_schema, levels=levels, descriptions=False))
@@ -147,8 +148,8 @@ class SearchTools:
     def _full(self, found: FoundOperation) -> str:
         try:
             operation = self._operation(found)
-        except DocumentError as misfit:
-            return f"{_heading(found)}\n  cannot be called: {misfit.text}"
+        except DocumentError as error:
+            return f"{_heading(found)}\n  cannot be called: {error.text}"
         lines: list[str] = []
         for levels in range(_MAX_LEVELS, -1, -1):
             lines = arguments_text(operation.input_schema, levels=levels, descriptions=True)
@@ -159,29 +160,28 @@ class SearchTools:
 
 
 def _heading(found: FoundOperation) -> str:
-    place = found.place
-    deprecated = " (deprecated)" if place.operation.get("deprecated") is True else ""
-    return (
-        f"{found.name}  {place.method} {shorten(place.path, 200)}  [{shorten(', '.join(found.tags), 100)}]{deprecated}"
-    )
+    location = found.location
+    deprecated = " (deprecated)" if location.operation.get("deprecated") is True else ""
+    tags = shorten(", ".join(found.tags), 100)
+    return f"{found.name}  {location.method} {shorten(location.path, 200)}  [{tags}]{deprecated}"
 
 
-def _checked(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments, repaired as those of a tool are.
+def _repaired_arguments(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments, repaired in the same way as the arguments of tools.
 
     Raises:
-        ToolError: They do not fit the operation's schema.
+        ToolError: The arguments do not match the operation's schema.
     """
     try:
         operation.input_validator.validate(arguments)
         return arguments
     except InvalidParams as error:
         problem = error.message
-    repaired, places = repair_arguments(arguments, operation.input_schema)
+    repaired, locations = repair_arguments(arguments, operation.input_schema)
     try:
         operation.input_validator.validate(repaired)
     except InvalidParams:
-        places = []
-    if not places:
+        locations = []
+    if not locations:
         raise ToolError(f"invalid arguments: {problem}")
     return repaired

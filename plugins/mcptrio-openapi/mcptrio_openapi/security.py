@@ -1,7 +1,7 @@
-"""The security requirements of an operation, and the operator's credentials for them.
+"""Selects the operator's credentials for the security requirements of an operation.
 
-Read with the operation. Only credentials that the operator has configured for a scheme, by the scheme's name, are sent.
-If there are several alternatives, the first one that is completely configured is used.
+They are read with the operation. Credentials are configured by the name of a security scheme, and sent only for that
+scheme. If there are several alternatives, the first one that is completely configured is used.
 
 Source: OpenAPI 3.1.1, 4.8.27 "Security Scheme Object", 4.8.30 "Security Requirement Object"; RFC 6750, 2.1; RFC 7617;
 RFC 6749, 4.4.
@@ -26,18 +26,18 @@ __all__ = ["Scheme", "schemes_of"]
 _CONNECTION = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
 )
-"""Headers that would expose a key, or could split a request in two."""
+"""Headers of the connection. As the header of an API key, some of them could split a request in two."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 @frozen(kw_only=True)
 class Scheme:
-    """One security scheme that is answered with a credential."""
+    """A security scheme for which a credential is configured."""
 
     kind: Literal["header", "query", "cookie", "bearer", "basic", "client"]
-    """``client``: a bearer token that is got with OAuth2 client credentials."""
+    """The kind of credential. ``client`` is a bearer token that is obtained with OAuth2 client credentials."""
     key: str
-    """The scheme's name, in the document and in the configuration."""
+    """The name of the scheme in the document and in the configuration."""
     name: str = ""
     """The name of the header, the query parameter or the cookie."""
     token_url: str = ""
@@ -46,10 +46,10 @@ class Scheme:
 def schemes_of(
     document: Document, api: Api, base_url: str, operation: Mapping[str, Any], pointer: str
 ) -> tuple[Scheme, ...]:
-    """The schemes whose credentials an operation's requests bear.
+    """Return the schemes whose credentials are sent with an operation's requests.
 
     Raises:
-        Misfit: it wants credentials that there are not, or a part of it is invalid.
+        DocumentError: a required credential is not configured, or the security requirement is invalid.
     """
     holder, where = (operation, pointer) if "security" in operation else (document.root, "#")
     alternatives = holder.get("security", [])
@@ -102,18 +102,18 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
 
 
 def _api_key(given: Mapping[str, Any], credential: Credential, key: str, pointer: str) -> Scheme:
-    place, name = given.get("in"), given.get("name")
-    if place not in ("header", "query", "cookie"):
-        raise DocumentError(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(place)}")
-    if not isinstance(name, str) or not name or (place == "header" and not _TOKEN.fullmatch(name)):
+    location, name = given.get("in"), given.get("name")
+    if location not in ("header", "query", "cookie"):
+        raise DocumentError(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(location)}")
+    if not isinstance(name, str) or not name or (location == "header" and not _TOKEN.fullmatch(name)):
         raise DocumentError(join(pointer, "name"), f"expected a name, got {name_kind(name)}")
-    if place == "header" and name.lower() in _CONNECTION:
+    if location == "header" and name.lower() in _CONNECTION:
         raise DocumentError(
-            join(pointer, "name"), f"expected a header that is no affair of the connection, got {name_kind(name)}"
+            join(pointer, "name"), f"expected a header that the connection does not set itself, got {name_kind(name)}"
         )
     if credential.token is None:
         raise DocumentError(pointer, f"expected a token in auth.{key}, got something else")
-    return Scheme(kind=place, key=key, name=name)
+    return Scheme(kind=location, key=key, name=name)
 
 
 def _bearer(credential: Credential, key: str, pointer: str) -> Scheme:
@@ -139,6 +139,6 @@ def _token_url(
     except ValueError as error:
         raise DocumentError(where, str(error)) from error
     if origin != origin_of(base_url):
-        # Otherwise the author of a document could have the client's secret sent anywhere.
+        # Otherwise the author of a document could choose the server to which the client secret is sent.
         raise DocumentError(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
     return url

@@ -1,7 +1,7 @@
-"""The base URL of an API: the operator's, or the one in its document.
+"""Determines the base URL of an API: the configured one, or the one in its document.
 
-Called once for each document. A document may name an origin only within bounds: a fetched one its own origin, a file
-public https ones. The operator must give any other.
+It is called once for each document. A document that was fetched may set only its own origin; a document in a file may
+set only public https origins. The operator must configure any other base URL.
 
 Source: OpenAPI 3.1.1, 4.8.5 "Server Object", 4.8.6 "Server Variable Object".
 """
@@ -24,10 +24,10 @@ _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 
 
 def base_url_of(document: Document, api: Api) -> str:
-    """The base URL of a document, without a slash at its end.
+    """Return the base URL of a document, without a slash at its end.
 
     Raises:
-        Misfit: none is allowed; the message says what to configure.
+        DocumentError: the document has no allowed base URL; the message names the setting.
     """
     if api.base_url is not None:
         return api.base_url.rstrip("/")
@@ -35,13 +35,13 @@ def base_url_of(document: Document, api: Api) -> str:
 
 
 def own_base_url(document: Document, api: Api, base_url: str, holders: list[tuple[Mapping[str, Any], str]]) -> str:
-    """The base URL of one operation, which may name its own servers, as may its path item.
+    """Return the base URL of one operation. The operation and its path item may have their own servers.
 
     Args:
         holders: the path item and the operation, with their pointers.
 
     Raises:
-        Misfit: it is on another origin than the rest.
+        DocumentError: the operation has another origin than the API.
     """
     if api.base_url is not None:
         return base_url
@@ -74,7 +74,7 @@ def _first(document: Document, holder: Mapping[str, Any], pointer: str) -> str:
         url = urljoin(document.url, url)
     if "://" not in url:
         raise DocumentError(
-            pointer, "expected a whole URL, got a relative one, and a file has no place: write base_url"
+            pointer, "expected an absolute URL, got a relative one in a document that is a file: write base_url"
         )
     url = url.rstrip("/")
     try:

@@ -1,8 +1,8 @@
-"""Encodes a value as a parameter, in the seven styles.
+"""Encodes a value as a parameter, in one of seven styles.
 
-Called while a request is made. All characters except the unreserved ones are percent-encoded; ``allowReserved`` also
-leaves the reserved characters that have no meaning in a query. A value can never become a second parameter, path
-segment or header.
+It is called for each parameter of a request. All characters except the unreserved ones are percent-encoded; with
+``allowReserved``, reserved characters without a meaning in a query are not encoded either. A value can never become a
+second parameter, path segment or header.
 
 The specification leaves some cases open. Here, an empty array, an empty object and null are omitted in a query, header
 or cookie. In a path they are refused, as are ``.``, ``..`` and an empty string, because they would change the path.
@@ -32,11 +32,11 @@ STYLES: Mapping[str, tuple[Style, ...]] = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""The styles of each place; the first one is its default."""
+"""The styles of parameters in each location; the first one is the default."""
 
 _RESERVED = ":/?@!$'()*,;="
-"""The characters that ``allowReserved`` leaves. Missing are ``[ ] #``, which are invalid in a query, ``&``, which
-separates, and ``+``, which means a space."""
+"""The reserved characters that ``allowReserved`` does not encode. These are missing: ``[ ] #`` are invalid in a query,
+``&`` separates pairs, and ``+`` means a space."""
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _MAX_DEPTH = 8
 
@@ -45,7 +45,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     """Return the text for ``{name}`` in the path.
 
     Raises:
-        ToolError: the value is empty, or would lead to another path.
+        ToolError: the value is empty, or would change the path.
     """
     if value is None or value == "" or value == [] or value == {}:
         raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} at `{name}`")
@@ -68,7 +68,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
 
 
 def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved: bool = False) -> list[str]:
-    """The ``name=value`` pairs of a query, encoded.
+    """Return the ``name=value`` pairs of a query, encoded.
 
     Raises:
         ToolError: the value is nested deeper than the style can express.
@@ -96,7 +96,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
     """Return the value of a header, which is not percent-encoded; ``None`` if there is none.
 
     Raises:
-        ToolError: it contains a control character, which could end the header.
+        ToolError: the value contains a control character, which could end the header.
     """
     if value is None or value == [] or value == {}:
         return None
@@ -107,7 +107,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
 
 
 def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
-    """The pairs of a ``Cookie`` header, encoded.
+    """Return the pairs of a ``Cookie`` header, encoded.
 
     Raises:
         ToolError: as ``query_pairs``.
@@ -116,7 +116,7 @@ def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
 
 
 def plain_text(value: Any) -> str:
-    """A scalar as text, and anything deeper as JSON."""
+    """Return a scalar as text, and any other value as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -134,7 +134,7 @@ def _quote_reserved(text: str) -> str:
 
 
 def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
-    """The encoded items of a value, each with its encoded name, if any. Null has no items."""
+    """Return the encoded items of a value, each with its encoded name if it has one. Null items are omitted."""
     if isinstance(value, Mapping):
         return [
             (quoted(field), quoted(_flat(f"{name}.{field}", item))) for field, item in value.items() if item is not None

@@ -1,9 +1,9 @@
 """Reads YAML as JSON values.
 
-Used for documents that are not JSON. Time and memory are bounded by the text: nesting and values are counted while they
-are read, including merged ones, an alias shares its target, and only JSON values are constructed. PyYAML's loaders are
-not used: they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the C loader crashes the process
-on a hundred thousand brackets. Its parser, which only yields events, has neither fault.
+It reads documents that are not JSON. The length of the text bounds time and memory: levels and values are counted while
+they are read, including merged ones; an alias shares its target; only JSON values are constructed. PyYAML's loaders are
+not used, because they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the C loader crashes the
+process on a hundred thousand brackets. Its parser, which only yields events, has neither problem.
 
 Source: OpenAPI 3.1, 4.3 "Format" (YAML 1.2, JSON schema ruleset, string keys); YAML 1.2.2, 10.2.
 """
@@ -36,24 +36,24 @@ _MISSING = object()
 
 
 class YAMLError(ValueError):
-    """The text is not YAML, or is not expressible in JSON; the message has the place."""
+    """The text is not YAML, or cannot be represented in JSON. The message has the line and column."""
 
 
 @define
-class _Open:
+class _OpenCollection:
     """A collection that is being read."""
 
     value: Any
     key: Any = _MISSING
     merged: list[dict[str, Any]] = field(factory=list)
-    """What its merge keys name; the members of these count as values."""
+    """The mappings that merge keys name. Their members count as values."""
 
 
 def read_yaml(text: str) -> Any:
-    """The one document in a text, as JSON values.
+    """Return the only document in a text as JSON values.
 
     Raises:
-        YAMLError: see there.
+        YAMLError: the text is invalid, or contains several documents.
     """
     yaml = import_module("yaml")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -68,7 +68,7 @@ def read_yaml(text: str) -> Any:
 
 
 def _build(yaml: Any, events: Any) -> Any:
-    stack: list[_Open] = []
+    stack: list[_OpenCollection] = []
     anchors: dict[str, Any] = {}
     root: Any = _MISSING
     count = 0
@@ -78,42 +78,42 @@ def _build(yaml: Any, events: Any) -> Any:
             continue
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
-                raise _at(event, f"expected a known anchor, got *{event.anchor[:60]}")
+                raise _error_at(event, f"expected a known anchor, got *{event.anchor[:60]}")
             value = anchors[event.anchor]
             if any(each.value is value for each in stack):
-                raise _at(event, f"*{event.anchor[:60]} contains itself")
+                raise _error_at(event, f"*{event.anchor[:60]} contains itself")
         elif isinstance(event, yaml.ScalarEvent):
             value = _scalar(event)
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             if event.tag not in _COLLECTIONS:
-                raise _at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
+                raise _error_at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
             value = {} if isinstance(event, yaml.MappingStartEvent) else []
         elif isinstance(event, yaml.DocumentStartEvent) and root is not _MISSING:
-            raise _at(event, "expected one document, got another one")
+            raise _error_at(event, "expected one document, got another one")
         else:
             continue
-        count += 1 if not stack else 1 + _put(stack[-1], value, event)
+        count += 1 if not stack else 1 + _add_value(stack[-1], value, event)
         if count > _MAX_VALUES:
-            raise _at(event, f"expected at most {_MAX_VALUES} values, got more")
+            raise _error_at(event, f"expected at most {_MAX_VALUES} values, got more")
         if getattr(event, "anchor", None) is not None and not isinstance(event, yaml.AliasEvent):
             anchors[event.anchor] = value
         if not stack:
             root = value
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             if len(stack) >= _MAX_DEPTH:
-                raise _at(event, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
-            stack.append(_Open(value))
+                raise _error_at(event, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
+            stack.append(_OpenCollection(value))
     return None if root is _MISSING else root
 
 
-def _put(holder: _Open, value: Any, event: Any) -> int:
-    """Return how many additional values this will have copied."""
+def _add_value(holder: _OpenCollection, value: Any, event: Any) -> int:
+    """Add a value to a collection, and return how many further values a merge key copies."""
     if isinstance(holder.value, list):
         holder.value.append(value)
     elif holder.key is _MISSING:
         if not isinstance(value, Hashable):
-            raise _at(event, "expected a key that is a text, got a collection")
-        # The keys of JSON are texts; as written, so that the response 200 and not 2e2 is meant.
+            raise _error_at(event, "expected a key that is a text, got a collection")
+        # Keys in JSON are texts. The original text is used, because a key such as 200 must not change its spelling.
         holder.key = event.value if hasattr(event, "value") else str(value)
     else:
         key, holder.key = holder.key, _MISSING
@@ -127,7 +127,7 @@ def _put(holder: _Open, value: Any, event: Any) -> int:
     return 0
 
 
-def _merge(closed: _Open) -> None:
+def _merge(closed: _OpenCollection) -> None:
     """Apply the merge key of YAML 1.1, which many documents use. Existing members stay."""
     for other in closed.merged:
         for key, value in other.items():
@@ -141,7 +141,7 @@ def _scalar(event: Any) -> Any:
         if kind in ("str", "binary"):
             return text
         if kind not in ("int", "float", "bool", "null"):
-            raise _at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
+            raise _error_at(event, f"expected no tag that JSON does not know, got {event.tag[:60]}")
     elif event.style or not event.implicit[0]:
         return text
     if text in _CONSTANTS:
@@ -153,5 +153,5 @@ def _scalar(event: Any) -> Any:
     return text
 
 
-def _at(event: Any, text: str) -> YAMLError:
+def _error_at(event: Any, text: str) -> YAMLError:
     return YAMLError(f"{text} at line {event.start_mark.line + 1}, column {event.start_mark.column + 1}")

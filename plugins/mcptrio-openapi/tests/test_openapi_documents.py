@@ -207,7 +207,7 @@ def test_operations_beyond_max_tools_are_searched() -> None:
     reading = read({f"/p{number}": {"get": OK} for number in range(10)}, max_tools=3)
 
     assert not reading.operations
-    assert len(reading.searched) == 10
+    assert len(reading.searchable) == 10
     assert not reading.problems
 
 
@@ -237,8 +237,8 @@ def test_names_are_valid_stable_and_numbered_in_the_order_of_the_document() -> N
 
 
 def test_arguments_have_valid_names_that_differ() -> None:
-    def parameter(name: str, place: str) -> dict[str, Any]:
-        return {"name": name, "in": place, "schema": {"type": "string"}, "required": place == "path"}
+    def parameter(name: str, location: str) -> dict[str, Any]:
+        return {"name": name, "in": location, "schema": {"type": "string"}, "required": location == "path"}
 
     item = {
         "parameters": [parameter("id", "query"), parameter("id", "path"), parameter("id", "header")],

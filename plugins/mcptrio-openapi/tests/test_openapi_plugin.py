@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from mcptrio_openapi import Api, Config, OpenAPI
 from mcptrio_openapi.operations import ARGUMENT
-from mcptrio_openapi.pacing import Pace
+from mcptrio_openapi.rate_limiter import RateLimiter
 
 from mcptrio import Secret, Server, ToolError, connect
 from mcptrio.serving import ServerSettings
@@ -386,7 +386,7 @@ async def test_retry_after_beyond_the_timeout_is_not_retried(
 
 
 async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
-    pace, began = Pace(2.0, 3), trio.current_time()
+    pace, began = RateLimiter(2.0, 3), trio.current_time()
     times: list[float] = []
     for _ in range(6):
         await pace.wait(began + 100)
@@ -399,7 +399,7 @@ async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
 
 
 async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: Any) -> None:
-    pace, began = Pace(0.1, 1), trio.current_time()
+    pace, began = RateLimiter(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
     with pytest.raises(ToolError, match="next turn is in 10 s"):
         await pace.wait(began + 5)
@@ -410,7 +410,7 @@ async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: An
 
 
 async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: Any) -> None:
-    pace, began = Pace(1.0, 1), trio.current_time()
+    pace, began = RateLimiter(1.0, 1), trio.current_time()
     await pace.wait(began)
     for _ in range(50):
         with trio.move_on_after(0.001):
@@ -421,7 +421,7 @@ async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: Any) -> 
 
 
 async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
-    pace, began = Pace(None, 1), trio.current_time()
+    pace, began = RateLimiter(None, 1), trio.current_time()
     for _ in range(1000):
         await pace.wait(began)
 

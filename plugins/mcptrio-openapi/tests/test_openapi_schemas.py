@@ -15,7 +15,7 @@ from mcptrio_openapi.schemas import Schemas
 def convert(schema: Any, *, minor: int = 0, sending: bool = True, **components: Any) -> dict[str, Any]:
     document = Document({"openapi": f"3.{minor}.0", "components": {"schemas": components}}, minor)
     problems: list[DocumentProblem] = []
-    schemas = Schemas(document, sending=sending, most_text=100, problems=problems)
+    schemas = Schemas(document, sending=sending, max_description_chars=100, problems=problems)
     converted = schemas.finish(schemas.convert(schema, "#"))
     jsonschema_rs.Draft202012Validator(converted)
     return converted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mcptrio_openapi import Api
-from mcptrio_openapi.shapes import arguments_text, shape_of
+from mcptrio_openapi.type_notation import arguments_text, shape_of
 
 from plugins.conftest import CheckTokens
 

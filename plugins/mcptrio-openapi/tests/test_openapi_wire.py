@@ -39,9 +39,9 @@ def call(connected: Any, site: Any, document: Any) -> Call:
     return call
 
 
-def parameter(place: str, schema: Any = None, **more: Any) -> dict[str, Any]:
+def parameter(location: str, schema: Any = None, **more: Any) -> dict[str, Any]:
     schema = schema if schema is not None else {}
-    return {"name": "color", "in": place, "required": place == "path", "schema": schema, **more}
+    return {"name": "color", "in": location, "required": location == "path", "schema": schema, **more}
 
 
 async def test_request_bytes_are_exact(call: Call, site: Any) -> None:
@@ -239,8 +239,8 @@ async def test_text_and_binary_bodies_are_sent_unchanged(call: Call) -> None:
 async def test_unsendable_argument_is_refused(
     connected: Any, site: Any, document: Any, arguments: Any, settings: dict[str, str], text: str
 ) -> None:
-    place = settings.get("place", "path")
-    file = document({settings.get("path", "/a"): {"get": {"operationId": "it", "parameters": [parameter(place)]}}})
+    location = settings.get("place", "path")
+    file = document({settings.get("path", "/a"): {"get": {"operationId": "it", "parameters": [parameter(location)]}}})
     async with connected(Api(file=file, base_url=site.url), revision="2025-11-25") as client:
         result = await client.call_tool(f"{PREFIX}it", arguments)
         assert result.is_error

@@ -50,7 +50,7 @@ def explain_refusal(error: ServerRefused, sql: str, tables: Sequence[str] = ()) 
 
 def not_found(names: Sequence[str], tables: Sequence[str]) -> ToolError:
     """Return the error for tables that do not exist."""
-    return ToolError("; ".join(f"no such table: {name[:200]!r}{_suggestion(name, tables)}" for name in names[:5]))
+    return ToolError("; ".join(f"no such table: `{name[:200]}`{_suggestion(name, tables)}" for name in names[:5]))
 
 
 def _suggestion(name: str, tables: Sequence[str]) -> str:
@@ -58,10 +58,10 @@ def _suggestion(name: str, tables: Sequence[str]) -> str:
     last = name.rpartition(".")[2]
     same = [table for table in tables if table.rpartition(".")[2] == last]
     if near := same[:3] or difflib.get_close_matches(name, tables, 1):
-        return f"; did you mean {' or '.join(near)}?"
+        return f"; did you mean {' or '.join(f'`{each}`' for each in near)}?"
     short = {table.rpartition(".")[2]: table for table in tables}
     if found := difflib.get_close_matches(last, short, 1):
-        return f"; did you mean {short[found[0]]}?"
+        return f"; did you mean `{short[found[0]]}`?"
     more = f" and {len(tables) - _NAMES} more" if len(tables) > _NAMES else ""
     return f"; there are {', '.join(tables[:_NAMES])}{more}" if tables else ""
 

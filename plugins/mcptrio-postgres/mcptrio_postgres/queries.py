@@ -93,8 +93,8 @@ class PostgresQueries:
         if not name:
             raise ToolError(f"expected database, one of {listed}, got none")
         near = difflib.get_close_matches(name, names, 1)
-        hint = f"did you mean {near[0]}?" if near else f"expected one of {listed}"
-        raise ToolError(f"no such database: {name[:64]!r}; {hint}")
+        hint = f"did you mean `{near[0]}`?" if near else f"expected one of {listed}"
+        raise ToolError(f"no such database: `{name[:64]}`; {hint}")
 
     async def run(
         self,

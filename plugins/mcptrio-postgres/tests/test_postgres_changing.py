@@ -47,7 +47,7 @@ async def test_dry_run_changes_nothing(postgres_client: Any, text: Any, own_shop
         ("INSERT INTO orders VALUES (1, 1)", "Key (number)=(1) already exists"),
         ("UPDATE orders SET sum = -1", "violates check constraint"),
         ("INSERT INTO orders(number, customer) VALUES (9, 99)", "is not present in table"),
-        ("DELETE FROM ordrs", "did you mean public.orders?"),
+        ("DELETE FROM ordrs", "did you mean `public.orders`?"),
     ],
 )
 async def test_refused_statements_change_nothing(

@@ -71,11 +71,11 @@ async def test_descriptions_that_do_not_fit_are_named(postgres_client: Any, text
 async def test_unknown_tables_get_a_suggestion(postgres_client: Any, refusal: Any) -> None:
     async with postgres_client() as client:
         assert await refusal(client, "describe_tables", tables=["ordrs", "stok.items"]) == (
-            "no such table: 'ordrs'; did you mean public.orders?; "
-            "no such table: 'stok.items'; did you mean stock.items?"
+            "no such table: `ordrs`; did you mean `public.orders`?; "
+            "no such table: `stok.items`; did you mean `stock.items`?"
         )
         assert await refusal(client, "read_query", query="SELECT *\nFROM items") == (
-            'relation "items" does not exist at line 2, column 6: items; did you mean stock.items?'
+            'relation "items" does not exist at line 2, column 6: items; did you mean `stock.items`?'
         )
         assert await refusal(client, "read_query", query="SELECT nme FROM customers") == (
             'column "nme" does not exist at line 1, column 8: nme FROM customers; '
@@ -195,6 +195,6 @@ async def test_errors_say_what_to_do(postgres_client: Any, refusal: Any) -> None
         assert await refusal(client, "read_query", query="SELECT 1/0") == "division by zero"
         assert "at most 100 bytes" in await refusal(client, "read_query", query=f"SELECT '{'x' * 100}'")
         assert "at most 100 bytes" in await refusal(client, "read_query", query="SELECT $1::text", params=["x" * 101])
-        assert "no such database: 'shpo'; did you mean shop?" in await refusal(
+        assert "no such database: `shpo`; did you mean `shop`?" in await refusal(
             client, "read_query", query="SELECT 1", database="shpo"
         )

@@ -1,7 +1,7 @@
 """The settings of the plugin: ``[plugins.shell]`` in mcptrio.toml.
 
-mcptrio creates a Config from the table; embedding programs create it directly. Without rules no command may be run, and
-a rule that allows more than it shows must say so (``shell = true``).
+mcptrio creates a Config from the table; embedding programs create it directly. Without rules no command may be run. A
+rule for a program that runs the command in its arguments needs ``shell = true``.
 
 Source: setrlimit(2) for the limits.
 """
@@ -104,10 +104,10 @@ class Rule:
 
 @frozen(kw_only=True)
 class Limits:
-    """Resource limits of one command. Each applies to every process of it, except ``processes``."""
+    """Resource limits of one command. ``processes`` counts its processes; each other limit applies to each of them."""
 
     cpu_seconds: int = field(default=300, validator=_count(1, 10**9))
-    """Seconds of processor time, at least 1; then SIGXCPU, and SIGKILL after another five seconds."""
+    """Seconds of processor time, at least 1. The process then receives SIGXCPU, and SIGKILL five seconds later."""
 
     memory_bytes: int = field(default=8 * _GIB, validator=_count(_MIB, 2**53))
     """Bytes of address space, at least 1 MiB. Runtimes such as Java's reserve far more than they use."""

@@ -1,7 +1,7 @@
 """The folders in which commands may run.
 
-The policy asks them in a worker thread. A path is first resolved, then checked, then opened component by component
-without following symbolic links, so that the folder that was checked is the one that is used.
+The policy resolves and checks a working folder in a worker thread. The process then opens the resolved path component
+by component without following symbolic links, so that the command runs in the folder that was checked.
 
 Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
 """
@@ -17,7 +17,7 @@ from mcptrio import ToolError
 
 __all__ = ["Folders"]
 
-_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @frozen
@@ -50,8 +50,8 @@ class Folders:
         """Return whether a resolved path is one of the folders or inside one."""
         return any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in self.paths)
 
-    def holds(self, path: str, cwd: str) -> bool:
-        """Return whether a path, as a program that runs in ``cwd`` would interpret it, is inside the folders."""
+    def contains_unresolved(self, path: str, cwd: str) -> bool:
+        """Return whether a path, resolved as a program that runs in ``cwd`` would resolve it, is inside the folders."""
         return "\0" not in path and self.contains(os.path.realpath(os.path.join(cwd, path)))
 
     def __str__(self) -> str:
@@ -65,14 +65,14 @@ class Folders:
         Raises:
             ToolError: The folder was removed, or a component has become a symbolic link.
         """
-        at = os.open("/", _STEP)
+        descriptor = os.open("/", _OPEN_FLAGS)
         try:
             for name in Path(real).parts[1:]:
                 # O_NOFOLLOW covers only the last component, so each one is opened separately.
-                deeper = os.open(name, _STEP, dir_fd=at)
-                os.close(at)
-                at = deeper
+                child = os.open(name, _OPEN_FLAGS, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = child
         except OSError as error:
-            os.close(at)
+            os.close(descriptor)
             raise ToolError(f"cwd: expected a folder, got {real!r}: {error.strerror}") from error
-        return at
+        return descriptor

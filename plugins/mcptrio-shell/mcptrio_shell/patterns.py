@@ -1,9 +1,9 @@
 """Patterns for single arguments of a command.
 
-They are compiled with the configuration and matched by the policy. An argument that starts with a dash is an option and
-is matched only by a pattern that starts with one, so ``*`` allows every operand but no option.
+The configuration compiles them, and the policy matches them. An argument that starts with a dash is an option. Only a
+pattern that starts with a dash matches it, so ``*`` allows every operand but no option.
 
-Source: fnmatch (shell patterns); the rule about dashes is that of the shell about leading dots.
+Source: fnmatch (shell patterns). Dashes follow the shell's rule about leading dots.
 """
 
 from __future__ import annotations

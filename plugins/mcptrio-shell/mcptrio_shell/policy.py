@@ -1,7 +1,7 @@
 """Decides whether a command may be run, and with which program, folder and environment.
 
-The tools ask it in a worker thread before they start anything, because it resolves paths. Everything is refused unless
-a rule allows it, argument by argument.
+The tools call it before they start a command, in a worker thread because it resolves paths. A command is refused unless
+a rule allows its program and each of its arguments.
 """
 
 from __future__ import annotations
@@ -81,19 +81,22 @@ class CommandPolicy:
                 '[plugins.shell]\nfolders = ["/absolute/path"]\n'
                 '[[plugins.shell.allow]]\nargv = ["git", "log"]\nrest = ["--oneline", "{path}"]'
             )
-        # Before any matching, so that patterns and paths are matched against bounded text only.
+        # Checked first, so that patterns and paths are matched against bounded text only.
         self._check_size(argv, environment)
         real = self.folders.resolve(cwd or ".")
-        rules = [rule for number, rule in enumerate(self.config.allow) if self._fits(number, argv, real)]
+        rules = [rule for number, rule in enumerate(self.config.allow) if self._matches(number, argv, real)]
         if not rules:
             raise ToolError(self._refusal(argv))
         # Several rules may match, and only one of them may allow a shell.
         reason = ""
         for rule in rules:
-            found, reason = self._find(rule)
-            if found is not None:
+            program_path, reason = self._find_program(rule)
+            if program_path is not None:
                 return PermittedCommand(
-                    argv=tuple(argv), executable=found, cwd=real, environment=self._environment(real, environment)
+                    argv=tuple(argv),
+                    executable=program_path,
+                    cwd=real,
+                    environment=self._environment(real, environment),
                 )
         raise ToolError(f"{shlex.quote(argv[0])} cannot be run: {reason}")
 
@@ -115,7 +118,7 @@ class CommandPolicy:
                 allowed = ", ".join(config.client_environment) or "none"
                 raise ToolError(f"env: expected variables that may be set ({allowed}), got {variable!r}")
 
-    def _fits(self, number: int, argv: Sequence[str], cwd: str) -> bool:
+    def _matches(self, number: int, argv: Sequence[str], cwd: str) -> bool:
         """Return whether a rule matches the arguments. The program must be written exactly as in the rule."""
         first, others = self._patterns[number]
         fixed = 1 + len(first)
@@ -123,7 +126,7 @@ class CommandPolicy:
             return False
 
         def is_inside(path: str) -> bool:
-            return self.folders.holds(path, cwd)
+            return self.folders.contains_unresolved(path, cwd)
 
         return all(
             pattern.matches(argument, is_inside) for pattern, argument in zip(first, argv[1:fixed], strict=True)
@@ -136,40 +139,40 @@ class CommandPolicy:
         command = shlex.join(argv)[:_MAX_QUOTED_CHARS]
         return f"not allowed: {command}\nThe command and each argument must fit one of these:\n{shown}{more}"
 
-    def _find(self, rule: Rule) -> tuple[str | None, str]:
+    def _find_program(self, rule: Rule) -> tuple[str | None, str]:
         """Return the absolute path of the program, or ``None`` and the reason why it is not run."""
-        # Looked up in folders that only the operator configures, never by the call's working folder or environment.
+        # The call's working folder and environment must not choose the program.
         if os.path.isabs(rule.program):
             candidates = [rule.program]
         else:
             candidates = [str(directory / rule.program) for directory in self.config.path]
-        found = next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), None)
-        if found is None:
+        program_path = next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+        if program_path is None:
             return None, "no such program was found"
-        real = os.path.realpath(found)
+        real = os.path.realpath(program_path)
         if not rule.shell and is_launcher(os.path.basename(real)):
             return None, f"it is a link to {os.path.basename(real)}, and its rule allows no shell"
         # Both folders matter, that of the link and that of its target: a user who can write to either decides which
         # program runs.
-        folders = {os.path.realpath(os.path.dirname(found)), os.path.dirname(real)}
+        folders = {os.path.realpath(os.path.dirname(program_path)), os.path.dirname(real)}
         if not rule.shell and any(self.folders.contains(folder) for folder in folders):
             return None, "it is in a folder in which commands may write, and its rule allows no shell"
-        if any(_is_anybodys(path) for path in (real, *folders)):
+        if any(_is_world_writable(path) for path in (real, *folders)):
             return None, "every user of the machine may replace it"
-        return found, ""
+        return program_path, ""
 
     def _environment(self, cwd: str, requested: Mapping[str, str]) -> dict[str, str]:
         config = self.config
         inherited = {name: os.environ[name] for name in config.inherit if name in os.environ}
         path = os.pathsep.join(map(str, config.path))
-        # Such a value is an exported bash function, which is code.
+        # A value that starts with "()" is an exported bash function, which is code.
         kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
-        # PWD comes last: programs believe that it names their working folder.
+        # PWD comes last, because programs use it as the path of their working folder.
         return {"PATH": path, **kept, **config.environment, **requested, "PWD": cwd}
 
 
-def _is_anybodys(path: str) -> bool:
-    """Return whether every user may replace this file, or files in this folder."""
+def _is_world_writable(path: str) -> bool:
+    """Return whether every user may replace this file, or the files in this folder."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:

@@ -1,8 +1,8 @@
 """One running command: its start, output, input and end.
 
-The table of processes creates it. :meth:`Process.run` runs in the task that owns the command: the call of
-``run_command``, or a task of the plugin's lifespan. It returns only after the warden has reported that no process of
-the command is left, or its time for that is over.
+``Processes.admit`` creates it. :meth:`Process.run` runs in the task that owns the command: the call of ``run_command``,
+or a task of the plugin's lifespan. It returns after the warden has reported that no process of the command is left, or
+after the grace period and two times :data:`KILL_TIMEOUT` if the warden does not report.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mcptrio import ToolError
 
 from .config import Config
 from .folders import Folders
+from .output_buffer import OutputBuffer
 from .policy import PermittedCommand
-from .tape import Tape
 
 __all__ = ["KILL_TIMEOUT", "Process", "Status"]
 
@@ -49,7 +49,7 @@ _MAX_MESSAGE_BYTES = 4096
 
 _WARDEN = Path(__file__).with_name("warden.py")
 # Variables that the interpreter may need to start. The command does not get them.
-_PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+_WARDEN_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 @define(eq=False)
@@ -61,7 +61,7 @@ class Process:
     config: Config
     owner: str
     """Caller key of the only caller that may access it."""
-    changed: Callable[[Process], None]
+    on_change: Callable[[Process], None]
     """Called after new output and at the end."""
     merged: bool = False
     """Standard error is written to standard output, in the order of writing."""
@@ -72,34 +72,34 @@ class Process:
     cpu_seconds: float | None = None
     left_behind: int = 0
     """Processes that were still running when the command exited, and were ended."""
-    stdout: Tape = field(init=False)
-    stderr: Tape = field(init=False)
+    stdout: OutputBuffer = field(init=False)
+    stderr: OutputBuffer = field(init=False)
     started_at: float = field(factory=time.time)
     """Wall clock time in seconds since 1970."""
     ended_at: float | None = None
     finished: trio.Event = field(factory=trio.Event)
-    """Set when no process of it is left and all output was read."""
+    """Set when no process of the command is left and its output was read."""
 
     _pid: int = 0
-    # errno of the failed start.
+    # errno of the exec that failed.
     _failed: int | None = None
     _is_started: bool = False
     # True once the warden has received the order to start the command.
     _is_ordered: bool = False
     # True once no process of the command is left, as far as the server can know.
     _gone: bool = False
-    _life: trio.CancelScope = field(factory=trio.CancelScope)
+    _run_scope: trio.CancelScope = field(factory=trio.CancelScope)
     _control: socket.socket | None = None
     _received: bytes = b""
     _warden: trio.Process | None = None
     _input: trio.lowlevel.FdStream | None = None
-    _outputs: dict[trio.lowlevel.FdStream, Tape] = field(factory=dict)
+    _outputs: dict[trio.lowlevel.FdStream, OutputBuffer] = field(factory=dict)
     _writing: trio.Lock = field(factory=trio.Lock)
     _updated: trio.Event = field(factory=trio.Event)
 
     def __attrs_post_init__(self) -> None:
-        self.stdout = Tape(self.config.log_bytes)
-        self.stderr = Tape(self.config.log_bytes)
+        self.stdout = OutputBuffer(self.config.log_bytes)
+        self.stderr = OutputBuffer(self.config.log_bytes)
 
     async def run(
         self,
@@ -122,14 +122,14 @@ class Process:
         try:
             await self._start(with_input=stdin is not None or keep_input)
             task_status.started()
-            self._life.deadline = trio.current_time() + seconds
-            with self._life:
+            self._run_scope.deadline = trio.current_time() + seconds
+            with self._run_scope:
                 async with trio.open_nursery() as nursery:
                     if stdin is not None:
                         nursery.start_soon(self._feed, stdin, keep_input)
                     await self._read_until_gone()
                     nursery.cancel_scope.cancel()  # stops feeding input that the command did not read
-            if self._life.cancelled_caught and self.status == "running":
+            if self._run_scope.cancelled_caught and self.status == "running":
                 self.status = "timed_out"
         finally:
             with trio.move_on_after(self.config.grace + KILL_TIMEOUT, shield=True):
@@ -138,7 +138,7 @@ class Process:
                     # Output must still be read: a program whose output blocks would not exit.
                     await self._read_until_gone()
             self._kill()
-            # A separate timeout, so that descriptors and the place in the table are released in any case.
+            # A separate timeout, so that descriptors are released even if the wait above has timed out.
             with trio.move_on_after(KILL_TIMEOUT, shield=True):
                 await self._close()
 
@@ -158,16 +158,16 @@ class Process:
         with trio.move_on_after(self.config.grace + KILL_TIMEOUT):
             await self.finished.wait()
         if not self.finished.is_set():
-            self._life.cancel()
+            self._run_scope.cancel()
 
     async def send(self, data: bytes, *, seconds: float, close: bool) -> int:
-        """Write to its standard input, and close that if ``close`` is true.
+        """Write to the command's standard input, and close the input afterwards if ``close`` is true.
 
         Returns:
-            The number of bytes that it accepted within ``seconds``.
+            The number of bytes that the command's pipe accepted within ``seconds``.
 
         Raises:
-            ToolError: Its standard input is closed, by the server or by the command.
+            ToolError: The standard input is closed, by the server or by the command.
         """
         sent = 0
         with trio.move_on_after(seconds) as scope:
@@ -178,7 +178,7 @@ class Process:
                             f"process {self.id} accepts no more input; it has accepted {sent} bytes of this"
                         )
                     try:
-                        # Not send_all(), which does not tell how much was written when it is cancelled.
+                        # send_all() does not report how much it has written if it is cancelled.
                         sent += os.write(self._input.fileno(), data[sent : sent + _CHUNK_BYTES])
                     except BlockingIOError:
                         with suppress(trio.ClosedResourceError):
@@ -220,9 +220,9 @@ class Process:
         self._control = ours
         cwd = -1
         try:
-            # Opened here and passed as a descriptor, so that the folder cannot be exchanged after the check.
+            # The warden receives a descriptor, because another folder could replace the path after the check.
             cwd = await trio.to_thread.run_sync(Folders.open, command.cwd)
-            environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+            environment = {name: os.environ[name] for name in _WARDEN_VARIABLES if name in os.environ}
             warden = await trio.lowlevel.open_process(
                 # -I and -S skip the environment and the site packages; the interpreter starts faster and loads no
                 # foreign code.
@@ -242,13 +242,13 @@ class Process:
             if cwd >= 0:
                 os.close(cwd)
         self._warden = warden
-        for stream, tape in ((warden.stdout, self.stdout), (warden.stderr, self.stderr)):
+        for stream, output in ((warden.stdout, self.stdout), (warden.stderr, self.stderr)):
             assert isinstance(stream, trio.lowlevel.FdStream)
-            self._outputs[stream] = tape
+            self._outputs[stream] = output
         assert isinstance(warden.stdin, trio.lowlevel.FdStream)
         self._input = warden.stdin
-        # The command then reads the end of the file at once.
         if not with_input:
+            # The command then reads the end of the file at once.
             self._close_input()
         await self._send_order(cwd)
 
@@ -274,7 +274,7 @@ class Process:
                 self._handle_message(await self._receive_message())
         if self._failed is not None:
             raise ToolError(f"cannot start {command.argv[0]}: {os.strerror(self._failed)}")
-        # A command that has killed its warden at once was started nevertheless.
+        # A command that kills its warden at once was started, although the warden could not report it.
         if not self._is_started and not (self._pid and self.status == "lost"):
             raise ToolError(f"cannot start {command.argv[0]}: the process that starts it has failed")
 
@@ -310,11 +310,11 @@ class Process:
     async def _read_until_gone(self) -> None:
         """Read output until no process of the command is left. May be cancelled and called again."""
         async with trio.open_nursery() as nursery:
-            for stream, tape in list(self._outputs.items()):
-                nursery.start_soon(self._read, stream, tape)
+            for stream, output in list(self._outputs.items()):
+                nursery.start_soon(self._read, stream, output)
             while not self._gone:
                 self._handle_message(await self._receive_message())
-            # Normally no process has the pipes open any more; if one has, it is not waited for.
+            # A process that has left the command, such as a service, may still hold the pipes open.
             nursery.cancel_scope.deadline = trio.current_time() + _OUTPUT_TIMEOUT
 
     def _handle_message(self, message: dict[str, Any] | None) -> None:
@@ -344,9 +344,9 @@ class Process:
             if self.status == "running":
                 self.status = "too_many_processes" if message["ended"] == "processes" else "exited"
 
-    async def _read(self, stream: trio.lowlevel.FdStream, tape: Tape) -> None:
+    async def _read(self, stream: trio.lowlevel.FdStream, output: OutputBuffer) -> None:
         while data := await stream.receive_some(_CHUNK_BYTES):
-            tape.write(data)
+            output.write(data)
             if self.stdout.total + self.stderr.total > self.config.max_output_bytes and self.status == "running":
                 self.begin_stop("too_much_output")
             self._report_change()
@@ -361,7 +361,7 @@ class Process:
     def _report_change(self) -> None:
         self._updated.set()
         self._updated = trio.Event()
-        self.changed(self)
+        self.on_change(self)
 
     def _send_to_warden(self, order: bytes) -> None:
         if self._control is not None and not self._gone:
@@ -375,7 +375,7 @@ class Process:
                 self._warden.send_signal(signal.SIGCONT)
 
     def _kill(self) -> None:
-        """Kill what a disturbed warden has not ended in time."""
+        """Kill the command's group if the warden has not ended it in time."""
         # Until the warden has reaped the command, its process id cannot belong to another process.
         if self._is_ordered and not self._gone and self._pid and self.cpu_seconds is None:
             with suppress(ProcessLookupError, PermissionError):
@@ -388,7 +388,7 @@ class Process:
             stream.close()
 
     async def _close(self) -> None:
-        """Release all descriptors, and reap the warden. A warden that is still working continues alone."""
+        """Release all descriptors, and reap the warden. A warden that does not end in time continues alone."""
         self._close_input()
         for stream in self._outputs:
             stream.close()

@@ -1,7 +1,7 @@
 """The running commands, and ended commands whose output is still kept.
 
-The plugin's lifespan opens it, and the tools use it. A background command is a task in the lifespan's nursery, so it
-ends with the server. Ended commands are limited in number, bytes and age; the oldest is removed first.
+The plugin's lifespan opens the table, and the tools use it. A background command is a task in the lifespan's nursery,
+so it ends with the server. Ended commands are limited in number and age; the oldest is evicted first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .process import Process
 
 __all__ = ["Processes", "log_uri", "open_processes"]
 
-_NOTIFY = 0.5
+_NOTIFY_INTERVAL = 0.5
 """Seconds between two notifications that the output of a command has grown."""
 
 
@@ -34,17 +34,21 @@ def log_uri(id: str) -> str:
 
 @define
 class Processes:
-    """All commands of the plugin. Made by :func:`open_processes`."""
+    """The table of all commands of the plugin. Made by :func:`open_processes`."""
 
     config: Config
     _nursery: trio.Nursery
-    _known: dict[str, Process] = field(init=False, factory=dict)
+    _processes: dict[str, Process] = field(init=False, factory=dict)
     """The processes by id, in the order of their start."""
     _grown: set[str] = field(init=False, factory=set)
     _growth: trio.Event = field(init=False, factory=trio.Event)
 
     async def start(self, process: Process, *, seconds: float, stdin: bytes | None) -> None:
-        """Run a command in the background; return when it has started. Raises what :meth:`Process.run` raises."""
+        """Run a command in the background, and return when it has started.
+
+        Raises:
+            ToolError: The command could not be started.
+        """
         await self._nursery.start(partial(process.run, seconds=seconds, stdin=stdin, keep_input=True))
 
     def admit(self, command: PermittedCommand, owner: str, *, merged: bool) -> Process:
@@ -56,8 +60,8 @@ class Processes:
         Raises:
             ToolError: Too many commands are running.
         """
-        self._forget()
-        running = [process.owner for process in self._known.values() if not process.finished.is_set()]
+        self._evict()
+        running = [process.owner for process in self._processes.values() if not process.finished.is_set()]
         own = self.config.max_running_per_caller
         if running.count(owner) >= own:
             raise ToolError(
@@ -70,20 +74,20 @@ class Processes:
                 "them are running; wait, or stop one of yours with {tool:stop_process}"
             )
         process = Process(
-            # Unguessable, because anonymous callers without sessions are all the same caller.
+            # Unguessable, because all anonymous callers without a session have the same caller key.
             id=secrets.token_urlsafe(12),
             command=command,
             config=self.config,
             owner=owner,
-            changed=self._changed,
+            on_change=self._record_growth,
             merged=merged,
         )
-        self._known[process.id] = process
+        self._processes[process.id] = process
         return process
 
-    def dismiss(self, process: Process) -> None:
-        """Forget a command that could not be started."""
-        self._known.pop(process.id, None)
+    def discard(self, process: Process) -> None:
+        """Remove a command that could not be started."""
+        self._processes.pop(process.id, None)
 
     def get(self, id: str, caller: str) -> Process:
         """Return a command by its id.
@@ -91,17 +95,17 @@ class Processes:
         Raises:
             ToolError: No command has this id, or it belongs to another caller.
         """
-        self._forget()
-        process = self._known.get(id)
+        self._evict()
+        process = self._processes.get(id)
         # The same error in both cases: callers must not learn of each other's commands.
         if process is None or process.owner != caller:
             raise ToolError(f"expected the id of a process that is running or has ended recently, got {id[:40]!r}")
         return process
 
-    def of(self, caller: str) -> list[Process]:
+    def owned_by(self, caller: str) -> list[Process]:
         """Return all commands of one caller, newest first."""
-        self._forget()
-        return [process for process in reversed(self._known.values()) if process.owner == caller]
+        self._evict()
+        return [process for process in reversed(self._processes.values()) if process.owner == caller]
 
     async def notify_subscribers(self, notify: Callable[[str], None]) -> None:
         """Notify subscribers of new output until cancelled."""
@@ -111,21 +115,21 @@ class Processes:
             grown, self._grown = self._grown, set()
             for id in grown:
                 notify(log_uri(id))
-            # Output that arrives meanwhile is reported once.
-            await trio.sleep(_NOTIFY)
+            # One notification then covers all output that arrives during the interval.
+            await trio.sleep(_NOTIFY_INTERVAL)
 
-    def _changed(self, process: Process) -> None:
+    def _record_growth(self, process: Process) -> None:
         self._grown.add(process.id)
         self._growth.set()
 
-    def _forget(self) -> None:
-        """Remove ended commands that are too old or too many."""
-        ended = [process for process in self._known.values() if process.finished.is_set()]
+    def _evict(self) -> None:
+        """Remove ended commands that are older than ``keep_seconds``, and the oldest of those over ``max_kept``."""
+        ended = [process for process in self._processes.values() if process.finished.is_set()]
         ended.sort(key=lambda process: process.ended_at or 0)
         oldest = time.time() - self.config.keep_seconds
         for number, process in enumerate(ended):
             if number < len(ended) - self.config.max_kept or (process.ended_at or 0) < oldest:
-                del self._known[process.id]
+                del self._processes[process.id]
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
-"""The texts of results, which a model reads: the output itself, and one line in brackets about the command.
+"""The texts of results for models: the output, and one line in brackets with the command's status.
 
-The tools name these functions as ``text=``.
+The tools pass these functions as ``text=``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ __all__ = ["allowed_text", "input_text", "output_text", "process_text", "process
 
 
 def result_text(result: CommandResult) -> str:
-    text = _ended(result.stdout.text)
+    text = _with_line_end(result.stdout.text)
     if result.stderr.text:
-        text += f"[stderr]\n{_ended(result.stderr.text)}"
+        text += f"[stderr]\n{_with_line_end(result.stderr.text)}"
     process = result.process
-    # The id is needed only if something is left to ask for.
-    named = f"; id={process.id}" if result.truncated else ""
-    return f"{text}[{_status(process)}{named}]"
+    # A model needs the id only to read omitted output.
+    id = f"; id={process.id}" if result.truncated else ""
+    return f"{text}[{_status(process)}{id}]"
 
 
 def process_text(process: ProcessInfo) -> str:
@@ -36,7 +36,7 @@ def output_text(page: OutputPage) -> str:
         more = f"; more follows: pass offset={page.next_offset}"
     elif page.process.status == "running":
         more = f"; to follow: pass offset={page.next_offset} and wait"
-    return f"{skipped}{_ended(page.text)}[{_status(page.process)}{more}]"
+    return f"{skipped}{_with_line_end(page.text)}[{_status(page.process)}{more}]"
 
 
 def input_text(result: InputResult) -> str:
@@ -67,6 +67,6 @@ def _status(process: ProcessInfo) -> str:
     return f"{ended}, {process.left_behind} processes left behind were ended" if process.left_behind else ended
 
 
-def _ended(text: str) -> str:
-    """End a text that is not empty with a line end."""
+def _with_line_end(text: str) -> str:
+    """Return the text with a line end at its end, unless the text is empty."""
     return text if not text or text.endswith("\n") else f"{text}\n"

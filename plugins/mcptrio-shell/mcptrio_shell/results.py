@@ -1,6 +1,6 @@
 """The results of the tools.
 
-Results are never compared, so their classes have no generated ``__eq__`` and ``__repr__``, which would be compiled at
+Results are not compared or printed, so the classes have no ``__eq__`` and ``__repr__``: attrs would compile these at
 each start.
 """
 
@@ -12,9 +12,9 @@ from typing import Annotated
 from attrs import frozen
 
 from .config import Config
+from .output_buffer import OutputBuffer
 from .process import Process, Status
 from .processes import log_uri
-from .tape import Tape
 
 __all__ = [
     "AllowedCommand",
@@ -161,20 +161,20 @@ def result_of(process: Process, config: Config, pager: str) -> CommandResult:
     )
 
 
-def stream_of(tape: Tape, limit: int, pager: str) -> Stream:
+def stream_of(output: OutputBuffer, limit: int, pager: str) -> Stream:
     """Return the beginning and the end of a stream, cut at line ends if some are near."""
-    first, last = tape.ends(limit)
+    first, last = output.ends(limit)
     if first.end >= last.start:
-        return Stream(text=as_text(first.data + last.data), bytes=tape.total)
+        return Stream(text=as_text(first.data + last.data), bytes=output.total)
     head = first.data[: _after_last_line(first.data)]
     tail = last.data[_after_first_line(last.data) :]
-    omitted = tape.total - len(head) - len(tail)
-    lines = tape.lines - head.count(b"\n") - tail.count(b"\n")
+    omitted = output.total - len(head) - len(tail)
+    lines = output.lines - head.count(b"\n") - tail.count(b"\n")
     note = f"[{omitted} bytes with {lines} line ends omitted; {pager} shows those that are kept]"
     joint = "" if head.endswith(b"\n") else "\n"
     return Stream(
         text=f"{as_text(head)}{joint}{note}\n{as_text(tail)}",
-        bytes=tape.total,
+        bytes=output.total,
         omitted_bytes=omitted,
         omitted_lines=lines,
     )
@@ -186,7 +186,8 @@ def as_text(data: bytes) -> str:
 
 
 def _after_last_line(data: bytes) -> int:
-    """Return the end: after the last line end, unless that drops more than half; otherwise after a whole character."""
+    """Return where to cut the end: after the last line end, or after the last complete character if a line end would
+    drop more than half."""
     end = data.rfind(b"\n") + 1
     if end > len(data) // 2:
         return end
@@ -198,7 +199,8 @@ def _after_last_line(data: bytes) -> int:
 
 
 def _after_first_line(data: bytes) -> int:
-    """Return the start: after the first line end, unless that drops more than half; otherwise at a whole character."""
+    """Return where to cut the start: after the first line end, or at the first complete character if a line end would
+    drop more than half."""
     start = data.find(b"\n") + 1
     if 0 < start < len(data) // 2:
         return start

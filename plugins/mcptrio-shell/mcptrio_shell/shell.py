@@ -43,13 +43,13 @@ __all__ = ["LOG", "Shell"]
 
 LOG = "process://{id}/log{?stream,start}"
 
-_PAGE = 16 * 1024
-"""Bytes of output that one page has at most, unless a call asks for another number."""
-_LIST = 100
-"""Entries in one list."""
+_PAGE_BYTES = 16 * 1024
+"""Maximum output in one page, if the call does not set ``limit``."""
+_MAX_LISTED = 100
+"""Maximum number of entries in one list."""
 _MAX_WAIT_SECONDS = 30.0
 _MAX_LINE_CHARS = 200
-"""Characters of an output line that is reported as progress."""
+"""Maximum length of an output line that is reported as progress."""
 _MAX_THREADS = 4
 """Concurrent calls that access the file system."""
 
@@ -101,7 +101,7 @@ class Shell:
         """Run an allowed command (see {tool:list_allowed_commands}) and return its output and exit code. Without a
         shell: no pipes, globs or variables. All its processes end with it.
         """
-        data = self._input(stdin) or None
+        data = self._encoded_input(stdin) or None
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
         seconds = min(timeout or self.config.default_timeout, self.config.max_timeout)
         failed: ToolError | None = None
@@ -113,7 +113,7 @@ class Shell:
                 failed = error  # raised below, so that the nursery does not wrap it in a group
             nursery.cancel_scope.cancel()
         if failed is not None:
-            _processes(ctx).dismiss(process)
+            _processes(ctx).discard(process)
             raise failed
         return result_of(process, self.config, ctx.tool_name("read_output"))
 
@@ -133,12 +133,12 @@ class Shell:
         """Start an allowed command in the background and return its id, for servers, watchers and interactive programs.
         It ends at its timeout and with the server.
         """
-        data = self._input(stdin) or None
+        data = self._encoded_input(stdin) or None
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
         try:
             await _processes(ctx).start(process, seconds=min(timeout or math.inf, self.config.max_age), stdin=data)
         except ToolError:
-            _processes(ctx).dismiss(process)
+            _processes(ctx).discard(process)
             raise
         return info_of(process)
 
@@ -149,7 +149,7 @@ class Shell:
         id: str,
         stream: _Name = "stdout",
         offset: Annotated[int, Meta(ge=-1, description="Byte to begin at; -1: the last part.")] = -1,
-        limit: Annotated[int, Meta(ge=4, description="Bytes.")] = _PAGE,
+        limit: Annotated[int, Meta(ge=4, description="Bytes.")] = _PAGE_BYTES,
         wait: Annotated[
             float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output or the end.")
         ] = 0,
@@ -158,26 +158,26 @@ class Shell:
         names, and wait.
         """
         process = _processes(ctx).get(id, ctx.caller)
-        tape = process.stdout if stream == "stdout" else process.stderr
+        output = process.stdout if stream == "stdout" else process.stderr
         limit = min(limit, self.config.result_bytes)
         until = trio.current_time() + wait
-        begin = tape.total if offset < 0 else offset
-        while tape.total <= begin and not process.finished.is_set() and trio.current_time() < until:
+        begin = output.total if offset < 0 else offset
+        while output.total <= begin and not process.finished.is_set() and trio.current_time() < until:
             await process.wait_for_change(until - trio.current_time())
-        piece = tape.read(max(0, tape.total - limit) if offset < 0 else offset, limit)
+        piece = output.read(max(0, output.total - limit) if offset < 0 else offset, limit)
         data = piece.data
-        # Ends at a complete character; the rest of an incomplete one comes with the next part.
-        if piece.end < tape.total or not process.finished.is_set():
-            data = data[: _whole(data)] or data
+        # The page ends at a complete character; the next page begins with the incomplete one.
+        if piece.end < output.total or not process.finished.is_set():
+            data = data[: _complete_length(data)] or data
         next_offset = piece.start + len(data)
         return OutputPage(
             process=info_of(process),
             text=as_text(data),
             offset=piece.start,
             next_offset=next_offset,
-            total=tape.total,
+            total=output.total,
             skipped_bytes=piece.skipped_bytes,
-            truncated=next_offset < tape.total,
+            truncated=next_offset < output.total,
         )
 
     @tool(text=input_text, title="Send Input", read_only=False, destructive=True, idempotent=False, open_world=True)
@@ -191,7 +191,7 @@ class Shell:
     ) -> InputResult:
         """Write to the standard input of a started process."""
         process = _processes(ctx).get(id, ctx.caller)
-        data = self._input(text)
+        data = self._encoded_input(text)
         taken = await process.send(data, seconds=timeout, close=close)
         return InputResult(process=info_of(process), bytes_taken=taken, bytes_given=len(data))
 
@@ -213,8 +213,10 @@ class Shell:
     )
     async def list_processes(self, ctx: Context) -> ProcessList:
         """List running and recently ended commands, newest first."""
-        found = _processes(ctx).of(ctx.caller)
-        return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
+        found = _processes(ctx).owned_by(ctx.caller)
+        return ProcessList(
+            items=[info_of(process) for process in found[:_MAX_LISTED]], truncated=len(found) > _MAX_LISTED
+        )
 
     @tool(
         text=allowed_text,
@@ -231,9 +233,9 @@ class Shell:
         return AllowedCommands(
             items=[
                 AllowedCommand(argv=list(rule.argv), rest=list(rule.rest), description=rule.description)
-                for rule in config.allow[:_LIST]
+                for rule in config.allow[:_MAX_LISTED]
             ],
-            truncated=len(config.allow) > _LIST,
+            truncated=len(config.allow) > _MAX_LISTED,
             folders=[str(folder) for folder in config.folders],
             variables=list(config.client_environment),
             default_timeout=config.default_timeout,
@@ -252,27 +254,31 @@ class Shell:
         except ToolError as error:
             raise ResourceNotFound(log_uri(id)) from error
         if stream is not None:
-            tape = process.stdout if stream == "stdout" else process.stderr
-            text = as_text(tape.read(start, self.config.log_bytes).data)
+            output = process.stdout if stream == "stdout" else process.stderr
+            text = as_text(output.read(start, self.config.log_bytes).data)
             return TextResourceContents(uri=f"{log_uri(id)}?stream={stream}&start={start}", text=text)
-        pager, tapes = ctx.tool_name("read_output"), (process.stdout, process.stderr)
-        parts = [stream_of(tape, self.config.log_bytes, pager).text for tape in tapes]
+        pager, outputs = ctx.tool_name("read_output"), (process.stdout, process.stderr)
+        parts = [stream_of(output, self.config.log_bytes, pager).text for output in outputs]
         text = parts[0] if process.merged else f"[stdout]\n{parts[0]}\n[stderr]\n{parts[1]}"
         return TextResourceContents(uri=log_uri(id), mime_type="text/plain", text=text)
 
     @completion("resource", LOG, "id")
     async def complete_id(self, ctx: Context) -> list[str]:
         """Return the ids of the caller's commands."""
-        return [process.id for process in _processes(ctx).of(ctx.caller)]
+        return [process.id for process in _processes(ctx).owned_by(ctx.caller)]
 
     async def _admit(self, ctx: Context, argv: list[str], cwd: str, env: Mapping[str, str], merged: bool) -> Process:
-        """Return the new command, if it is allowed and its caller has room for it."""
+        """Return a new command after the policy has allowed it and the table has admitted it.
+
+        Raises:
+            ToolError: The command is not allowed, or too many are running.
+        """
         decide: Callable[[], PermittedCommand] = partial(self._policy.decide, argv, cwd or None, env)
-        # A hanging mount blocks only the plugin's own threads.
+        # With a limiter of its own, a hanging mount blocks only the plugin's threads.
         command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
         return _processes(ctx).admit(command, ctx.caller, merged=merged)
 
-    def _input(self, text: str) -> bytes:
+    def _encoded_input(self, text: str) -> bytes:
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -289,9 +295,9 @@ class Shell:
             written = process.stdout.total + process.stderr.total
             if written > reported:
                 reported = written
-                # Some programs write only progress, to standard error.
-                tape = process.stderr if process.stderr.total and not process.stdout.total else process.stdout
-                await ctx.report_progress(written, None, tape.last_line(_MAX_LINE_CHARS) or None)
+                # Some programs write nothing but progress, which goes to standard error.
+                output = process.stderr if process.stderr.total and not process.stdout.total else process.stdout
+                await ctx.report_progress(written, None, output.last_line(_MAX_LINE_CHARS) or None)
 
 
 def _processes(ctx: Context) -> Processes:
@@ -300,7 +306,7 @@ def _processes(ctx: Context) -> Processes:
     return ctx.state
 
 
-def _whole(data: bytes) -> int:
+def _complete_length(data: bytes) -> int:
     """Return the offset after the last complete UTF-8 character."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]

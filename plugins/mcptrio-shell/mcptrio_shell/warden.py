@@ -9,9 +9,9 @@ a socket to the server, which sends the order. Each command has a warden, for th
   children and are ended too. In the server itself, this would affect the children of other code.
 - It sees the server's end of the socket close, so no process outlives a killed server.
 
-It does not reach processes that another process starts on the command's behalf (a service manager, a container engine,
-cron) and, on other systems than Linux, processes that left the command's group. A command runs as the same user: if it
-kills its warden, the server ends its group, and processes that had left the group stay.
+The warden cannot end processes that a service manager, a container engine or cron starts for the command, nor, on
+systems other than Linux, processes that have left the command's group. A command runs as the same user as its warden.
+If the command kills the warden, the server kills the command's group; processes that have left the group continue.
 
 Source: prctl(2) "PR_SET_CHILD_SUBREAPER", "PR_SET_PDEATHSIG", "PR_SET_NO_NEW_PRIVS"; setrlimit(2); wait(2); setsid(2).
 """
@@ -40,12 +40,12 @@ MAX_REQUEST_BYTES = 4 * 1024 * 1024
 COUNT_INTERVAL = 0.2
 """Seconds between two counts of the command's processes."""
 COUNT_PAUSE_FACTOR = 50
-"""A count reads one file for each process of the machine. If that takes long, the next count follows after this many
-times as long."""
+"""A count reads one file for each process of the machine. The pause after it is at least this many times as long as the
+count."""
 KILL_INTERVAL = 0.01
 """Seconds between two rounds of SIGKILL."""
 KILL_TIMEOUT = 10.0
-"""Seconds after the first SIGKILL until the warden gives up. Only processes that hang in the kernel take longer."""
+"""Seconds after the first SIGKILL until the warden stops waiting. Only processes blocked in the kernel take longer."""
 
 _SUBREAPER, _DEATH_SIGNAL, _NO_NEW_PRIVILEGES = 36, 1, 38
 
@@ -59,7 +59,7 @@ class Warden:
         self._pid = 0
         self._end_reason = "exited"
         self._exited = False
-        # Time of SIGKILL; None while nothing has to end.
+        # Time of SIGKILL; None until the processes must end.
         self._deadline: float | None = None
         # Processes that were still running when the command itself exited.
         self._stopped = 0
@@ -75,7 +75,7 @@ class Warden:
         while self._reap():
             if self._exited and self._deadline is None:
                 self._stopped = sum(state != "Z" for _, state in _descendants(os.getpid()))
-                self._end(self._spec["grace"])
+                self._terminate(self._spec["grace"])
             for descriptor, _ in poll.poll(1000 * (KILL_INTERVAL if self._is_killing() else COUNT_INTERVAL)):
                 if descriptor == wake:
                     _drain(wake)
@@ -101,8 +101,10 @@ class Warden:
 
     def _start(self) -> bool:
         """Start the command; return True if it runs."""
-        reading, writing = os.pipe()  # closed by exec
-        waiting, go = os.pipe()
+        # exec closes this pipe; if exec fails, the child writes errno to it.
+        reading, writing = os.pipe()
+        # The child waits at this pipe until the server knows its process id.
+        go_reading, go_writing = os.pipe()
         own = os.getpid()
         prctl = _prctl()
         prctl(_SUBREAPER, 1)
@@ -112,8 +114,8 @@ class Warden:
         if self._pid == 0:
             try:
                 os.setsid()
-                os.close(go)
-                os.read(waiting, 1)
+                os.close(go_writing)
+                os.read(go_reading, 1)
                 # Before any step that may fail: if the warden is killed, the kernel kills the command as well.
                 prctl(_DEATH_SIGNAL, signal.SIGKILL)
                 if os.getppid() != own:
@@ -124,11 +126,11 @@ class Warden:
             finally:
                 os._exit(127)
         os.close(writing)
-        os.close(waiting)
-        # Before the command may run: the server must know its process id even if the command kills its warden.
+        os.close(go_reading)
+        # The server must know the process id before the command runs, because the command may kill its warden.
         self._report({"forked": self._pid})
-        os.close(go)
-        # The command then has the only other ends of its pipes, which therefore close when it ends.
+        os.close(go_writing)
+        # If the warden kept its ends of the command's pipes open, the server would not see the end of the output.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -149,11 +151,11 @@ class Warden:
         if spec["merge"]:
             os.dup2(1, 2)
         # SIGXCPU at the soft limit, SIGKILL five seconds later at the hard one.
-        _limit(resource.RLIMIT_CPU, limits["cpu_seconds"], 5)
-        _limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
-        _limit(resource.RLIMIT_NOFILE, limits["open_files"])
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit_processes(processes)
+        _lower_limit(resource.RLIMIT_CPU, limits["cpu_seconds"], 5)
+        _lower_limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
+        _lower_limit(resource.RLIMIT_NOFILE, limits["open_files"])
+        _lower_limit(resource.RLIMIT_CORE, 0)
+        _lower_process_limit(processes)
         if spec["no_new_privileges"]:
             prctl(_NO_NEW_PRIVILEGES, 1)
         # exec keeps ignored signals and the signal mask; the command must start with the defaults.
@@ -165,7 +167,7 @@ class Warden:
                     pass  # reserved by the C library
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # Last, because further allocations could fail from here on.
-        _limit(resource.RLIMIT_AS, limits["memory_bytes"])
+        _lower_limit(resource.RLIMIT_AS, limits["memory_bytes"])
         os.execve(spec["executable"], spec["argv"], spec["environment"])
 
     def _reap(self) -> bool:
@@ -183,7 +185,7 @@ class Warden:
                 self._report({"exited": os.waitstatus_to_exitcode(status), "cpu_seconds": seconds})
 
     def _enforce_limits(self) -> None:
-        """Kill the processes if their time has passed or there are too many."""
+        """Kill the processes if the grace period has passed or there are too many of them."""
         if self._is_killing():
             self._signal(signal.SIGKILL)
         elif self._deadline is None and (began := time.monotonic()) >= self._next_count:
@@ -197,7 +199,7 @@ class Warden:
     def _is_killing(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def _end(self, grace: float) -> None:
+    def _terminate(self, grace: float) -> None:
         """Send SIGTERM to all processes, and set the time of SIGKILL."""
         deadline = time.monotonic() + grace
         if self._deadline is not None:
@@ -211,13 +213,13 @@ class Warden:
     def _signal(self, number: signal.Signals) -> None:
         """Signal the command's group, and the group of each process that has left it.
 
-        These groups contain no other processes: only members of a session can join its groups, and these sessions start
-        with the command's own.
+        These groups contain no foreign processes. Only members of a session can join its groups, and the command starts
+        its own session.
         """
         own = os.getpgrp()
-        # The id remains the group's while a member lives, or until the first process is reaped.
+        # Until the command is reaped, no other group can have its id.
         groups = {self._pid} if not self._exited else set()
-        # Zombies too: if only the first thread of a program has ended, the others are still running.
+        # A zombie counts as well: if only the first thread of a program has ended, its other threads still run.
         for pid, _ in _descendants(os.getpid()):
             try:
                 groups.add(os.getpgid(pid))
@@ -227,10 +229,10 @@ class Warden:
             try:
                 os.killpg(group, number)
             except OSError:
-                pass  # it has exited, or runs as another user, which the operator's rule made possible
+                pass  # it has exited, or runs as another user because the operator allows set-user-ID programs
 
     def _handle_order(self, poll: select.poll) -> None:
-        """Handle an order of the server: T ends the command, K kills it; a closed socket ends it too."""
+        """Handle an order of the server: T ends the command, K kills it. A closed socket ends it as T does."""
         try:
             order = self._control.recv(64)
         except OSError:
@@ -239,7 +241,7 @@ class Warden:
             poll.unregister(self._control)
         if self._deadline is None or not order:
             self._end_reason = "asked" if order else "server"
-        self._end(0 if b"K" in order else self._spec["grace"])
+        self._terminate(0 if b"K" in order else self._spec["grace"])
 
     def _report(self, message: dict[str, Any]) -> None:
         try:
@@ -248,8 +250,8 @@ class Warden:
             pass  # the server has closed the socket, which the next poll reports
 
 
-def _limit(which: int, value: int, more: int = 0) -> None:
-    """Lower a limit; keep one that is lower already."""
+def _lower_limit(which: int, value: int, more: int = 0) -> None:
+    """Lower a limit. A limit that is already lower is kept."""
     soft, hard = resource.getrlimit(which)
     highest = value + more if hard == resource.RLIM_INFINITY else min(value + more, hard)
     lowest = min(value, highest) if soft == resource.RLIM_INFINITY else min(value, highest, soft)
@@ -260,13 +262,13 @@ def _limit(which: int, value: int, more: int = 0) -> None:
         pass
 
 
-def _limit_processes(most: int) -> None:
+def _lower_process_limit(max_processes: int) -> None:
     """Lower RLIMIT_NPROC, unless the limit would prevent the command from starting anything."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    lowered = most if soft == resource.RLIM_INFINITY else min(most, soft)
+    lowered = max_processes if soft == resource.RLIM_INFINITY else min(max_processes, soft)
     resource.setrlimit(resource.RLIMIT_NPROC, (lowered, hard))
     try:
-        # The system also counts processes of other containers, which are invisible here: try the limit.
+        # The kernel also counts processes of other containers, which /proc does not show. Only a fork tests the limit.
         probe = os.fork()
     except BlockingIOError:
         resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
@@ -317,7 +319,7 @@ def _processes() -> list[tuple[int, int, str]]:
 
 
 def _processes_of(user: int) -> list[str]:
-    """Return the threads of a user, which RLIMIT_NPROC counts."""
+    """Return the ids of a user's threads, which RLIMIT_NPROC counts."""
     found = []
     for name in _pids():
         try:

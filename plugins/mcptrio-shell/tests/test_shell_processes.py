@@ -218,7 +218,7 @@ async def test_process_is_available_to_its_owner_only(inside: Path) -> None:
         process = processes.admit(command, alice, merged=False)
 
         assert processes.get(process.id, alice) is process
-        assert processes.of(bob) == []
+        assert processes.owned_by(bob) == []
         for asker in (bob, ANONYMOUS):
             with pytest.raises(ToolError, match="expected the id"):
                 processes.get(process.id, asker)
@@ -232,7 +232,7 @@ async def test_cancelled_start_leaves_no_process(inside: Path) -> None:
     )
     config = Config(grace=0)
     for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
-        process = Process(id="x", command=command, config=config, owner=ANONYMOUS, changed=lambda process: None)
+        process = Process(id="x", command=command, config=config, owner=ANONYMOUS, on_change=lambda process: None)
         with trio.fail_after(30), trio.move_on_after(moment):
             await process.run(seconds=60)
 

@@ -1,6 +1,6 @@
 """The transaction of a statement that writes, and its results.
 
-Jobs use it in a child process. Each call is one transaction; other connections see nothing of it before COMMIT.
+Jobs call it in a child process. Each call is one transaction, which other connections cannot see before COMMIT.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Annotated, TypeVar
 
 from attrs import frozen
 
-from .connections import Opened
+from .connections import OpenDatabase
 from .policy import SQLitePolicy
 from .rows import RowPage
 from .values import Cell
 
-__all__ = ["Changed", "CreatedTable", "Made", "Written", "notes_on", "transact"]
+__all__ = ["ChangeResult", "CreateTableResult", "CreatedTable", "Written", "notes_on", "transact"]
 
 _T = TypeVar("_T")
 
@@ -47,44 +47,44 @@ class CreatedTable:
 
 
 @frozen(kw_only=True)
-class Changed:
-    """The result of a statement, and the tables whose schema it changed."""
+class ChangeResult:
+    """The result of a statement that writes, and the tables whose schema the statement changed."""
 
     written: Written
     altered: tuple[str, ...]
 
 
 @frozen(kw_only=True)
-class Made:
-    """The result of a CREATE TABLE, and the tables whose schema it changed."""
+class CreateTableResult:
+    """The result of a CREATE TABLE, and the tables whose schema the statement changed."""
 
     created: CreatedTable
     altered: tuple[str, ...]
 
 
-def transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
+def transact(opened: OpenDatabase, work: Callable[[OpenDatabase], _T], *, keep: bool) -> _T:
     """Run ``work`` in a transaction; commit it if ``keep`` is true, else roll it back."""
     connection, policy = opened.connection, opened.policy
     connection.set_authorizer(None)
-    # IMMEDIATE takes the lock first, so that no other writer comes between. If an exception leaves this function,
-    # closing the connection rolls back.
-    opened.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+    # IMMEDIATE takes the write lock before the first read, so that no other connection writes in between. If an
+    # exception leaves this function, closing the connection rolls back.
+    opened.retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"))
     connection.set_authorizer(policy)
     result = work(opened)
     connection.set_authorizer(None)
     # The statement may have ended before SQLite checked whether the call was stopped.
-    opened.watch.check()
-    opened.watch.turn()
+    opened.monitor.check()
+    opened.monitor.report_statement_ended()
     if keep:
-        opened.patiently(lambda: connection.execute("COMMIT"))
+        opened.retry_while_busy(lambda: connection.execute("COMMIT"))
     else:
         connection.execute("ROLLBACK")
     return result
 
 
 def notes_on(page: RowPage, policy: SQLitePolicy) -> tuple[str, ...]:
-    """Return the notes of a page, and the tables that the statement may change."""
-    others = sorted(policy.written)
-    if len(others) > 1:
-        return (*page.notes, f"tables that the statement may change, its triggers included: {', '.join(others[:20])}")
+    """Return the notes of a page, with a note on the tables that the statement may change if there are several."""
+    tables = sorted(policy.written)
+    if len(tables) > 1:
+        return (*page.notes, f"tables that the statement may change, its triggers included: {', '.join(tables[:20])}")
     return page.notes

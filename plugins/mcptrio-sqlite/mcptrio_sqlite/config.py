@@ -1,7 +1,7 @@
 """The settings of the plugin: ``[plugins.sqlite]`` in mcptrio.toml, and the environment.
 
-mcptrio creates a Config when it loads the plugin. Databases that it does not name are unreachable, and those not listed
-in ``writable`` are read-only.
+mcptrio creates a Config when it loads the plugin. Only the databases that it names can be opened. Databases that are
+not in ``writable`` are read-only.
 
 Source: ``MCPTRIO_SQLITE_<KEY>`` in the environment overrides the file.
 """
@@ -18,7 +18,7 @@ from attrs.validators import and_, ge, le
 __all__ = ["ALL", "Config"]
 
 ALL = "*"
-"""In ``writable``: every database."""
+"""The entry of ``writable`` that stands for every database."""
 
 _MIB = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")

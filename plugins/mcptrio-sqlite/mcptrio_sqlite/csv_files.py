@@ -1,6 +1,6 @@
-"""A CSV file of limited size.
+"""A CSV file of limited size, which contains only complete rows.
 
-Jobs fill it in a child process, with complete rows only.
+The job that exports rows fills it in a child process.
 
 Source: RFC 4180.
 """
@@ -16,7 +16,7 @@ __all__ = ["CsvFile", "Exported"]
 
 @frozen(kw_only=True)
 class Exported:
-    """A file, and whether there are more rows."""
+    """The content of a file, and ``has_more`` if rows are left for a further file."""
 
     columns: tuple[str, ...]
     text: str
@@ -28,11 +28,11 @@ class Exported:
 
 
 class CsvFile:
-    """Collects the lines of a file."""
+    """Collects lines up to ``max_bytes``."""
 
-    def __init__(self, *, delimiter: str, most: int) -> None:
+    def __init__(self, *, delimiter: str, max_bytes: int) -> None:
         self._delimiter = delimiter
-        self._most = most
+        self._max_bytes = max_bytes
         self.lines: list[str] = []
         self.size = 0
 
@@ -40,22 +40,22 @@ class CsvFile:
         """Add a line; return False if it does not fit."""
         line = self._delimiter.join(self._field(value) for value in row) + "\r\n"
         size = len(line.encode())
-        if self.size + size > self._most:
+        if self.size + size > self._max_bytes:
             return False
         self.size += size
         self.lines.append(line)
         return True
 
-    # The csv module cannot distinguish NULL from an empty text before Python 3.12: NULL is an empty field, an empty
-    # text is "", a blob is SQL's X'…'.
+    # Before Python 3.12, the csv module cannot distinguish NULL from an empty text.
     def _field(self, value: Any) -> str:
+        """Return a field: NULL is empty, an empty text is ``""``, and a blob is SQL's ``X'…'``."""
         if value is None:
             return ""
         if isinstance(value, bytes):
             return f"X'{value.hex().upper()}'"
         if not isinstance(value, str):
             return repr(value)  # the shortest text that reads back as the same number
-        # Quoted also for white space at the ends, which some readers strip.
+        # Some readers strip white space at the ends of a field that is not quoted.
         if not value or any(sign in value for sign in (self._delimiter, '"', "\r", "\n")) or value.strip() != value:
             escaped = value.replace('"', '""')
             return f'"{escaped}"'

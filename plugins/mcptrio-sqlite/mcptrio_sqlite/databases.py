@@ -1,6 +1,6 @@
 """Finds databases by name.
 
-``Queries`` and the tools use it, in worker threads if the folder must be read. Models pass names, never paths.
+``Queries`` and the tools call it, in worker threads if the folder must be read. Models pass names, never paths.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["DatabaseFile", "Databases"]
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
 _MAX_NAME_CHARS = 128
 _MAX_SHOWN_NAMES = 20
-"""Names that an error lists."""
+"""Maximum number of names in an error message."""
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Databases:
             if self.config.folder is None and len(self.config.databases) == 1:
                 (name,) = self.config.databases
             else:
-                name = self._only()
+                name = self._only_name()
         path = self.config.databases.get(name)
         if path is not None:
             return self._database(name, path, is_configured=True)
@@ -81,7 +81,7 @@ class Databases:
             is_configured=is_configured,
         )
 
-    def _only(self) -> str:
+    def _only_name(self) -> str:
         names = [database.name for database in self.all()]
         if len(names) == 1:
             return names[0]
@@ -95,7 +95,7 @@ class Databases:
     def _suggestion(self, name: str) -> str:
         names = [database.name for database in self.all()]
         if near := difflib.get_close_matches(name, names, 1):
-            return f"; did you mean {near[0]}?"
+            return f"; did you mean `{near[0]}`?"
         return f"; expected one of {_listed(names)}" if names else "; none is configured"
 
     def _names_in_folder(self) -> list[str]:
@@ -109,19 +109,19 @@ class Databases:
         return names[: self.config.max_databases]
 
     def _in_folder(self, name: str) -> Path | None:
-        """Return the file of this name if it really is in the folder."""
+        """Return the file of this name, or ``None`` if the folder does not contain it."""
         if self.config.folder is None or not _is_database_name(name):
             return None
         folder = os.path.realpath(self.config.folder.expanduser())
         real = os.path.realpath(os.path.join(folder, name))
-        # A symbolic link may point outside.
+        # A symbolic link may lead out of the folder.
         if os.path.dirname(real) != folder or not os.path.isfile(real):
             return None
         return Path(real)
 
 
 def _is_database_name(name: str) -> bool:
-    """Return whether a model may use this file name: no separator, not hidden, only printable characters."""
+    """Return whether a model may use this file name: a known suffix, not hidden, printable, and no separator."""
     return (
         name.lower().endswith(_SUFFIXES)
         and len(name) <= _MAX_NAME_CHARS

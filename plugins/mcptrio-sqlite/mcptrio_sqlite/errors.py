@@ -1,7 +1,7 @@
 """Translates errors of SQLite for the model.
 
-Every statement uses it. A message contains SQLite's text, the location in the SQL, and what to do, but never the path
-of a file.
+``open_database`` calls :func:`explain` for each error of a statement. A message contains SQLite's text, the position in
+the SQL and a hint, but never the path of a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .positions import locate
 __all__ = ["explain", "is_busy", "is_interrupted"]
 
 _MISSING_TABLE: Final = re.compile(r"no such table: (?:main\.)?(?P<name>\S+)")
-_NAMES: Final = 15
+_MAX_LISTED_NAMES: Final = 15
 _HINTS: Final = {
     AccessMode.READ: "this tool only reads",
     AccessMode.EXPLAIN: "this tool explains statements that read or change tables",
@@ -66,7 +66,7 @@ def explain(
         return ToolError("expected one statement, got several; call the tool once for each")
     code = _code(error)
     if code == sqlite3.SQLITE_CANTOPEN:
-        hint = ": its file does not exist yet; the first write creates it" if _is_to_come(database) else ""
+        hint = ": its file does not exist yet; the first write creates it" if _will_be_created(database) else ""
         return ToolError(f"the database {database.name} cannot be opened{hint}")
     if code == sqlite3.SQLITE_NOTADB:
         return ToolError(f"the file of {database.name} is not an SQLite database, or it is encrypted")
@@ -93,17 +93,17 @@ def _suggestion(message: str, tables: Iterable[str]) -> str:
         return ""
     names = list(tables)
     if near := difflib.get_close_matches(found["name"], names, 1):
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean `{near[0]}`?"
     if not names:
         return "; there are no tables"
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"; there are {', '.join(names[:_NAMES])}{more}"
+    more = f" and {len(names) - _MAX_LISTED_NAMES} more" if len(names) > _MAX_LISTED_NAMES else ""
+    return f"; there are {', '.join(names[:_MAX_LISTED_NAMES])}{more}"
 
 
-def _is_to_come(database: DatabaseFile) -> bool:
+def _will_be_created(database: DatabaseFile) -> bool:
     return database.is_writable and database.is_configured and not database.path.exists()
 
 
 def _code(error: BaseException) -> int:
-    # The extended result code. Errors of the sqlite3 module itself have none.
+    # Errors that the sqlite3 module itself raises have no result code.
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR

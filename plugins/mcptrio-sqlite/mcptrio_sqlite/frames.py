@@ -1,8 +1,8 @@
 """The messages between the server and a child process, and their encoding.
 
-A frame is its length in four bytes, followed by the body. The child trusts the server, whose orders are pickled. The
-server does not trust the child, which runs any SQL on any file: its messages are MessagePack of known types and limited
-size.
+A frame is the length of its body in four bytes, followed by the body. The child trusts the server, so orders are
+pickled. The server does not trust the child, which runs SQL of the model on databases of unknown origin, so its
+messages are MessagePack of known types and limited size.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from .databases import DatabaseFile
 
 __all__ = [
     "LENGTH",
-    "CallDone",
-    "CallProgress",
-    "Failed",
+    "JobDone",
+    "JobFailed",
+    "JobProgress",
+    "JobStopped",
     "Message",
     "Order",
     "Ready",
+    "StatementEnded",
     "Stop",
-    "Turn",
-    "Undone",
-    "answer_of",
-    "largest",
+    "decode_answer",
+    "decode_message",
+    "encode_answer",
+    "max_message_bytes",
     "message_frame",
-    "message_of",
     "order_frame",
-    "packed",
 ]
 
 LENGTH: Final = struct.Struct("!I")
-_ROOM: Final = 16 * 1024 * 1024
+_EXTRA_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Bytes of an answer in addition to its rows, for schemas with long names and defaults."""
 
 
 @frozen(kw_only=True)
 class Order:
-    """Run ``job``, one of :mod:`.jobs`."""
+    """The order to run ``job``, one of :mod:`.jobs`."""
 
     number: int
     database: DatabaseFile
@@ -53,7 +53,7 @@ class Order:
 
 @frozen(kw_only=True)
 class Stop:
-    """Stop the job with this number."""
+    """The order to stop the job with this number."""
 
     number: int
 
@@ -62,37 +62,37 @@ class Ready(Struct, frozen=True, tag=True):
     """The child has started."""
 
 
-class CallProgress(Struct, frozen=True, tag=True):
+class JobProgress(Struct, frozen=True, tag=True):
     """The progress of the current job."""
 
     steps: int
     rows: int
 
 
-class Turn(Struct, frozen=True, tag=True):
+class StatementEnded(Struct, frozen=True, tag=True):
     """The statement has ended; only COMMIT, ROLLBACK and closing are left."""
 
 
-class CallDone(Struct, frozen=True, tag=True):
+class JobDone(Struct, frozen=True, tag=True):
     """The job succeeded."""
 
     answer: Raw
 
 
-class Failed(Struct, frozen=True, tag=True):
+class JobFailed(Struct, frozen=True, tag=True):
     """The job failed."""
 
     message: str
     """Error message for the model."""
-    is_spent: bool = False
+    is_unusable: bool = False
     """True if the child cannot be used again."""
 
 
-class Undone(Struct, frozen=True, tag=True):
+class JobStopped(Struct, frozen=True, tag=True):
     """The job was stopped and has changed nothing."""
 
 
-Message = Ready | CallProgress | Turn | CallDone | Failed | Undone
+Message = Ready | JobProgress | StatementEnded | JobDone | JobFailed | JobStopped
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
@@ -108,12 +108,12 @@ def message_frame(message: Message) -> bytes:
     return LENGTH.pack(len(body)) + body
 
 
-def packed(answer: object) -> Raw:
-    """Encode an answer for :class:`CallDone`."""
+def encode_answer(answer: object) -> Raw:
+    """Encode the result of a job for :class:`JobDone`."""
     return Raw(msgspec.msgpack.encode(answer))
 
 
-def message_of(body: bytes) -> Message:
+def decode_message(body: bytes) -> Message:
     """Decode a message of the child.
 
     Raises:
@@ -122,8 +122,8 @@ def message_of(body: bytes) -> Message:
     return _decoder.decode(body)
 
 
-def answer_of(done: CallDone, kind: Any) -> Any:
-    """Decode the answer as an instance of ``kind``.
+def decode_answer(done: JobDone, kind: Any) -> Any:
+    """Decode the result of a job as an instance of ``kind``.
 
     Raises:
         msgspec.MsgspecError: The answer has another type.
@@ -131,7 +131,7 @@ def answer_of(done: CallDone, kind: Any) -> Any:
     return msgspec.msgpack.decode(done.answer, type=kind)
 
 
-def largest(config: Config) -> int:
+def max_message_bytes(config: Config) -> int:
     """Return the maximum size of a message in bytes."""
-    # Twice, because a single row may be longer than the limit, for example with very many columns.
-    return 2 * max(config.max_result_bytes, config.max_export_bytes) + _ROOM
+    # Twice the limit, because a single row with very many columns may be longer than the limit.
+    return 2 * max(config.max_result_bytes, config.max_export_bytes) + _EXTRA_ANSWER_BYTES

@@ -1,7 +1,7 @@
 """Insights: findings of a model, collected in a memo.
 
-A memo is kept in this process and belongs to one caller. A full memo drops its oldest insight; if there are too many
-memos, the least recently used one is evicted.
+Each caller has one memo, which is kept in memory. When a memo is full, its oldest insight is dropped. When there are
+too many memos, the least recently used one is evicted.
 
 Source: append_insight, ``memo://insights`` and the prompt ``mcp-demo`` of the archived reference SQLite server
 (2025.4.25).
@@ -24,7 +24,7 @@ __all__ = ["MEMO", "Appended", "Insights"]
 MEMO: Final = "memo://insights"
 _MAX_INSIGHT_CHARS: Final = 4_000
 _MAX_MEMOS: Final = 200
-"""Memos that are kept, one for each caller."""
+"""Maximum number of memos, one for each caller."""
 
 
 @frozen(kw_only=True)
@@ -70,7 +70,7 @@ class Insights:
         found = self._memos.get(ctx.caller, ())
         if not found:
             return "# Insights\n\nNone yet.\n"
-        # One line for each insight, whatever line breaks it contains.
+        # An insight may contain line breaks, which would end its list item.
         return "# Insights\n\n" + "".join(f"- {' '.join(insight.split())}\n" for insight in found)
 
     def _memo(self, owner: str) -> deque[str]:

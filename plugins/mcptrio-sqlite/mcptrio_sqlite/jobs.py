@@ -1,7 +1,7 @@
 """The jobs that a child process can run on an open database.
 
-Tools create a job, the server sends it to a child, and the child calls its ``run``. A job contains values only.
-``access`` is what it may do, ``answer`` the type of its result.
+Tools create a job, the server sends it to a child process, and the child calls ``run``. A job contains only values,
+because it is pickled. ``access`` is the set of actions that its SQL may perform; ``answer`` is the type of its result.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from attrs import frozen
 
 from mcptrio import ToolError
 
-from .changes import Changed, CreatedTable, Made, Written, notes_on, transact
-from .connections import Opened
+from .changes import ChangeResult, CreatedTable, CreateTableResult, Written, notes_on, transact
+from .connections import OpenDatabase
 from .csv_files import CsvFile, Exported
 from .plans import Plan, explain_plan
 from .policy import AccessMode
 from .rows import PageLimits, RowPage, read_page
 from .schema import Table, TableEntry, describe_table, list_tables, schema_text, table_names
-from .values import Parameters, shown
+from .values import Parameters, to_cell
 
 __all__ = [
     "ChangeRows",
@@ -49,12 +49,12 @@ class ReadRows:
     bounds: PageLimits
     skip: int
 
-    def run(self, opened: Opened) -> RowPage:
+    def run(self, opened: OpenDatabase) -> RowPage:
         rows = opened.execute(self.query, self.params)
         # sqlite3 describes columns only for statements that return rows.
         if rows.description is None:
             raise ToolError(_NOT_READING)
-        return read_page(rows, opened.watch, self.bounds, skip=self.skip)
+        return read_page(rows, opened.monitor, self.bounds, skip=self.skip)
 
 
 @frozen(kw_only=True)
@@ -66,14 +66,13 @@ class ExportRows:
     query: str
     params: Parameters | None
     skip: int
-    rows: int
-    size: int
-    """Maximum size in bytes."""
+    max_rows: int
+    max_bytes: int
     header: bool
     delimiter: str
 
-    def run(self, opened: Opened) -> Exported:
-        file = CsvFile(delimiter=self.delimiter, most=self.size)
+    def run(self, opened: OpenDatabase) -> Exported:
+        file = CsvFile(delimiter=self.delimiter, max_bytes=self.max_bytes)
         rows = opened.execute(self.query, self.params)
         if rows.description is None:
             raise ToolError(_NOT_READING)
@@ -82,10 +81,10 @@ class ExportRows:
             file.add(columns)
         count, has_more = 0, False
         for position, row in enumerate(rows):
-            opened.watch.row()
+            opened.monitor.count_row()
             if position < self.skip:
                 continue
-            if count == self.rows or not file.add(row):
+            if count == self.max_rows or not file.add(row):
                 has_more = True
                 break
             count += 1
@@ -101,7 +100,7 @@ class ExplainQuery:
     query: str
     params: Parameters | None
 
-    def run(self, opened: Opened) -> Plan:
+    def run(self, opened: OpenDatabase) -> Plan:
         return explain_plan(opened, self.query, self.params)
 
 
@@ -114,7 +113,7 @@ class ListTables:
     limit: int
     after: str
 
-    def run(self, opened: Opened) -> tuple[tuple[TableEntry, ...], bool]:
+    def run(self, opened: OpenDatabase) -> tuple[tuple[TableEntry, ...], bool]:
         return list_tables(opened, limit=self.limit, after=self.after)
 
 
@@ -126,7 +125,7 @@ class TableNames:
     access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
 
-    def run(self, opened: Opened) -> list[str]:
+    def run(self, opened: OpenDatabase) -> list[str]:
         return table_names(opened, self.limit)
 
 
@@ -139,7 +138,7 @@ class DescribeTable:
     table: str
     count_rows: bool = False
 
-    def run(self, opened: Opened) -> Table:
+    def run(self, opened: OpenDatabase) -> Table:
         return describe_table(opened, self.table, count_rows=self.count_rows)
 
 
@@ -150,18 +149,18 @@ class ShowSchema:
     answer: ClassVar[Any] = str
     access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
-    others: str
+    tool_names: str
     """Names of the tools that show omitted parts."""
 
-    def run(self, opened: Opened) -> str:
-        return schema_text(opened, self.limit, self.others)
+    def run(self, opened: OpenDatabase) -> str:
+        return schema_text(opened, self.limit, self.tool_names)
 
 
 @frozen(kw_only=True)
 class ChangeRows:
     """Run a statement that writes."""
 
-    answer: ClassVar[Any] = Changed
+    answer: ClassVar[Any] = ChangeResult
     access: AccessMode
     query: str
     params: Parameters | None
@@ -169,53 +168,53 @@ class ChangeRows:
     keep: bool
     """False to roll back."""
 
-    def run(self, opened: Opened) -> Changed:
+    def run(self, opened: OpenDatabase) -> ChangeResult:
         return transact(opened, self._change, keep=self.keep)
 
-    def _change(self, opened: Opened) -> Changed:
+    def _change(self, opened: OpenDatabase) -> ChangeResult:
         policy = opened.policy
         rows = opened.execute(self.query, self.params)
         # A statement with RETURNING changes further rows only while its rows are read.
-        page = read_page(rows, opened.watch, self.bounds, drain=True)
+        page = read_page(rows, opened.monitor, self.bounds, drain=True)
         # The authorizer has seen every table that the statement writes; the SQL text is not inspected.
         if not policy.written and not policy.altered:
             raise ToolError("expected a statement that writes, got one that reads; use {tool:read_query} for it")
-        [(direct, rowid)] = opened.ask("SELECT changes(), last_insert_rowid()")
+        [(direct, rowid)] = opened.fetch_all("SELECT changes(), last_insert_rowid()")
         written = Written(
             database=opened.database.name,
             affected_rows=direct,
             total_changes=opened.connection.total_changes,
-            last_insert_rowid=shown(rowid, 64) if rowid else None,
+            last_insert_rowid=to_cell(rowid, 64) if rowid else None,
             columns=page.columns,
             items=page.items,
             truncated=page.has_more,
             dry_run=not self.keep,
             notes=notes_on(page, policy),
         )
-        return Changed(written=written, altered=tuple(sorted(policy.altered)))
+        return ChangeResult(written=written, altered=tuple(sorted(policy.altered)))
 
 
 @frozen(kw_only=True)
 class CreateTable:
     """Run a CREATE TABLE statement."""
 
-    answer: ClassVar[Any] = Made
+    answer: ClassVar[Any] = CreateTableResult
     access: ClassVar[AccessMode] = AccessMode.CREATE
     query: str
     keep: bool
     """False to roll back."""
 
-    def run(self, opened: Opened) -> Made:
+    def run(self, opened: OpenDatabase) -> CreateTableResult:
         return transact(opened, self._create, keep=self.keep)
 
-    def _create(self, opened: Opened) -> Made:
-        # With IF NOT EXISTS, only a comparison tells whether the table is new.
-        before = {name for (name,) in opened.ask("SELECT lower(name) FROM sqlite_master")}
+    def _create(self, opened: OpenDatabase) -> CreateTableResult:
+        # With IF NOT EXISTS, the statement does not report whether it created the table.
+        before = {name for (name,) in opened.fetch_all("SELECT lower(name) FROM sqlite_master")}
         opened.execute(self.query).close()
         name = opened.policy.created
         if name is None:
             raise ToolError("expected a CREATE TABLE statement, got another one")
-        rows = opened.ask("SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
+        rows = opened.fetch_all("SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
         if not rows:
             raise ToolError("expected a CREATE TABLE statement that creates a table, got one that does not")
         [(table, sql)] = rows
@@ -226,7 +225,7 @@ class CreateTable:
             sql=sql or "",
             dry_run=not self.keep,
         )
-        return Made(created=created, altered=tuple(sorted(opened.policy.altered)))
+        return CreateTableResult(created=created, altered=tuple(sorted(opened.policy.altered)))
 
 
 @frozen(kw_only=True)
@@ -236,9 +235,9 @@ class Recover:
     answer: ClassVar[Any] = None
     access: ClassVar[AccessMode] = AccessMode.CHANGE
 
-    def run(self, opened: Opened) -> None:
-        # Opening the file for writing rolls back. A later reader could not do that, and would be refused.
-        opened.ask("SELECT count(*) FROM sqlite_master")
+    def run(self, opened: OpenDatabase) -> None:
+        # Opening the file for writing rolls back. A connection that only reads cannot do that, and would fail.
+        opened.fetch_all("SELECT count(*) FROM sqlite_master")
 
 
 Job: TypeAlias = (

@@ -1,6 +1,6 @@
 """Selects the objects with tools, resources and prompts for a configuration.
 
-The plugin's ``setup`` calls it. Without a writable database, no writing tool is offered.
+The plugin's ``setup`` registers them. The tools that write are included only if a database is writable.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from .changing import Changing
 from .config import Config
-from .exporting import Exporting
+from .export_tool import ExportTool
 from .insights import Insights
 from .prompts import Analysis, Demonstration
 from .queries import Queries
-from .reading import SQLiteReading
+from .read_tools import SQLiteReadTools
 from .resources import SchemaResources
+from .write_tools import WriteTools
 
 __all__ = ["objects"]
 
@@ -33,13 +33,13 @@ def objects(config: Config) -> list[object]:
         raise ValueError(f"expected SQLite 3.37 or newer, got {sqlite3.sqlite_version}")
     queries = Queries(config)
     found: list[object] = [
-        queries.lanes,
-        SQLiteReading(queries),
-        Exporting(queries),
+        queries.pool,
+        SQLiteReadTools(queries),
+        ExportTool(queries),
         SchemaResources(queries),
         Insights(config),
         Analysis(),
     ]
     if config.writable:
-        found += [Changing(queries), Demonstration()]
+        found += [WriteTools(queries), Demonstration()]
     return found

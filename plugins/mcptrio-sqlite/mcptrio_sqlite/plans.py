@@ -1,6 +1,6 @@
 """Query plans of SQLite.
 
-The job for ``explain_query`` uses it in a child process. The query is compiled but not run.
+The job of ``explain_query`` calls it in a child process. The query is compiled but not run.
 
 Source: sqlite.org/eqp.html.
 """
@@ -13,14 +13,14 @@ from typing import Annotated, Final
 
 from attrs import frozen
 
-from .connections import Opened
+from .connections import OpenDatabase
 from .values import Parameter, Parameters
 
 __all__ = ["Plan", "Step", "explain_plan"]
 
 _PREFIX: Final = "EXPLAIN QUERY PLAN "
-_STEPS: Final = 500
-_PLACEHOLDERS: Final = 1000
+_MAX_STEPS: Final = 500
+_MAX_PLACEHOLDERS: Final = 1000
 _MISSING: Final = re.compile(r"value for binding (?:parameter )?:?(?P<name>\S+?)\.?$")
 _COUNT: Final = re.compile(r"statement uses (?P<count>\d{1,4}),")
 
@@ -43,20 +43,20 @@ class Plan:
     truncated: Annotated[bool, "There are more steps."]
 
 
-def explain_plan(opened: Opened, query: str, parameters: Parameters | None) -> Plan:
-    """Return the plan of one statement; its parameters may be missing."""
+def explain_plan(opened: OpenDatabase, query: str, parameters: Parameters | None) -> Plan:
+    """Return the plan of one statement. If ``parameters`` is ``None``, NULL is bound to each placeholder."""
     if parameters is None:
-        parameters = _nothing(opened, query)
-    rows = opened.execute(query, parameters, prefix=_PREFIX).fetchmany(_STEPS + 1)
-    steps = tuple(Step(id=number, parent=parent, detail=detail) for number, parent, _, detail in rows[:_STEPS])
-    return Plan(database=opened.database.name, items=steps, truncated=len(rows) > _STEPS)
+        parameters = _null_parameters(opened, query)
+    rows = opened.execute(query, parameters, prefix=_PREFIX).fetchmany(_MAX_STEPS + 1)
+    steps = tuple(Step(id=number, parent=parent, detail=detail) for number, parent, _, detail in rows[:_MAX_STEPS])
+    return Plan(database=opened.database.name, items=steps, truncated=len(rows) > _MAX_STEPS)
 
 
-def _nothing(opened: Opened, query: str) -> Parameters:
+def _null_parameters(opened: OpenDatabase, query: str) -> Parameters:
     """Return NULL for each placeholder of the query."""
     # sqlite3 has no function that lists the placeholders, so its error messages name them one by one.
     names: dict[str, Parameter] = {}
-    for _ in range(_PLACEHOLDERS):
+    for _ in range(_MAX_PLACEHOLDERS):
         try:
             opened.execute(query, names, prefix=_PREFIX).close()
         except sqlite3.ProgrammingError as error:

@@ -1,8 +1,8 @@
 """The authorizer: decides which actions a statement may contain.
 
-``Queries`` creates one for each call, and SQLite asks it about every action while it compiles a statement. Actions that
-are not listed are refused. The SQL text is not inspected, so comments, ``WITH`` or several statements cannot circumvent
-the policy. In addition, files are opened read-only for calls that only read.
+The child process creates one for each job, and SQLite calls it for every action while it compiles a statement. Actions
+that are not listed are refused. The SQL text is not inspected, so comments, ``WITH`` or several statements cannot
+circumvent the policy. In addition, files are opened read-only for calls that only read.
 
 Source: sqlite.org/c3ref/set_authorizer.html, sqlite.org/c3ref/c_alter_table.html, sqlite.org/security.html.
 """
@@ -18,9 +18,9 @@ from typing import Final
 
 from attrs import define, field
 
-__all__ = ["MASTER", "AccessMode", "SQLitePolicy"]
+__all__ = ["SCHEMA_TABLES", "AccessMode", "SQLitePolicy"]
 
-MASTER: Final = frozenset({"sqlite_master", "sqlite_schema"})
+SCHEMA_TABLES: Final = frozenset({"sqlite_master", "sqlite_schema"})
 """Names of the schema table."""
 
 
@@ -43,13 +43,13 @@ class AccessMode(Enum):
         return self in (AccessMode.CHANGE, AccessMode.CREATE, AccessMode.SCHEMA)
 
 
-_PLAIN: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
-_ROWS: Final = {
+_READ_ACTIONS: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_ROW_ACTIONS: Final = {
     sqlite3.SQLITE_INSERT: "INSERT into",
     sqlite3.SQLITE_UPDATE: "UPDATE of",
     sqlite3.SQLITE_DELETE: "DELETE from",
 }
-_SCHEMA: Final = {
+_SCHEMA_ACTIONS: Final = {
     sqlite3.SQLITE_CREATE_TABLE: "CREATE TABLE",
     sqlite3.SQLITE_CREATE_INDEX: "CREATE INDEX",
     sqlite3.SQLITE_CREATE_VIEW: "CREATE VIEW",
@@ -64,10 +64,10 @@ _SCHEMA: Final = {
     sqlite3.SQLITE_REINDEX: "REINDEX",
     sqlite3.SQLITE_ANALYZE: "ANALYZE",
 }
-# Actions that rename tables and columns, or compute with a column (generated columns, indexes over expressions) without
-# asking whether it may be read.
-_OVER_COLUMNS: Final = frozenset({sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_INDEX})
-_NEVER: Final = {
+# Actions that rename tables and columns, or compute with a column (generated columns, indexes over expressions). SQLite
+# does not ask whether such a column may be read.
+_UNCHECKED_COLUMN_ACTIONS: Final = frozenset({sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_INDEX})
+_FORBIDDEN_ACTIONS: Final = {
     sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM",
     sqlite3.SQLITE_DETACH: "DETACH",
     sqlite3.SQLITE_TRANSACTION: "BEGIN, COMMIT or ROLLBACK",
@@ -78,14 +78,16 @@ _NEVER: Final = {
     sqlite3.SQLITE_CREATE_TEMP_INDEX: "CREATE TEMP INDEX",
 }
 
-# Functions that access files or load code. All except the first are missing in Python's SQLite.
-_FUNCTIONS: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"})
+# Functions that access files or load code. Python's SQLite usually has only the first one.
+_FORBIDDEN_FUNCTIONS: Final = frozenset(
+    {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"}
+)
 
-# Gives access to the raw pages of the file, if SQLite was built with it.
-_PAGES: Final = frozenset({"sqlite_dbpage"})
+# If SQLite was built with this table, it gives access to the raw pages of the file.
+_PAGE_TABLES: Final = frozenset({"sqlite_dbpage"})
 
 # PRAGMAs that never change anything. database_list is omitted, because it reveals the path.
-_ASKING: Final = frozenset(
+_READ_ONLY_PRAGMAS: Final = frozenset(
     {
         "collation_list",
         "compile_options",
@@ -106,7 +108,7 @@ _ASKING: Final = frozenset(
 )
 
 # PRAGMAs that change nothing unless a value follows.
-_VALUES: Final = frozenset(
+_READABLE_PRAGMAS: Final = frozenset(
     {
         "application_id",
         "auto_vacuum",
@@ -131,35 +133,35 @@ class SQLitePolicy:
     access: AccessMode
     deny: tuple[str, ...] = ()
     """Globs of tables and of ``table.column``."""
-    shadows: frozenset[str] = frozenset()
+    shadow_tables: frozenset[str] = frozenset()
     """Shadow tables, which contain the data of virtual tables; set if anything is denied."""
 
     refusal: str | None = field(init=False, default=None)
     """The first action that was refused."""
     written: set[str] = field(init=False, factory=set)
-    """Tables whose rows the statement may change, including those of its triggers."""
+    """Tables whose rows the statement or its triggers may change."""
     created: str | None = field(init=False, default=None)
-    """The table that it creates."""
+    """The table that the statement creates."""
     altered: set[str] = field(init=False, factory=set)
-    """Tables whose schema it changes."""
+    """Tables whose schema the statement changes."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
     ) -> int:
         """Return SQLITE_OK or SQLITE_DENY. Must not raise."""
-        refused = self._refused(action, first or "", second)
+        refused = self._refusal(action, first or "", second)
         if refused is None:
             return sqlite3.SQLITE_OK
-        # SQLite may ask about further actions; the first refusal explains the error.
+        # SQLite may ask about further actions after a refusal; the first one explains the error.
         if self.refusal is None:
             self.refusal = refused
         return sqlite3.SQLITE_DENY
 
-    def hides(self, table: str, column: str = "") -> bool:
+    def is_denied(self, table: str, column: str = "") -> bool:
         """Return whether the configuration denies this table or column."""
-        if table.lower() in _PAGES:
+        if table.lower() in _PAGE_TABLES:
             return True
-        if table.lower() in self.shadows:
+        if table.lower() in self.shadow_tables:
             # texts_content contains the data of the virtual table texts, under other column names.
             virtual = table.rpartition("_")[0]
             if any(by_table.match(virtual) for by_table, _ in self._patterns):
@@ -169,7 +171,7 @@ class SQLitePolicy:
             for by_table, by_column in self._patterns
         )
 
-    def _hides_part(self, table: str) -> bool:
+    def _has_denied_column(self, table: str) -> bool:
         """Return whether the configuration denies any column of this table."""
         return any(by_table.match(table) for by_table, _ in self._patterns)
 
@@ -179,53 +181,55 @@ class SQLitePolicy:
         for glob in self.deny:
             table, dot, column = glob.partition(".")
             found.append((_glob(table), _glob(column) if dot else None))
-        if found:  # the statistics of ANALYZE contain values of all columns
+        if found:
+            # The statistics of ANALYZE contain values of all columns.
             found.append((_glob("sqlite_stat[34]"), None))
         return found
 
-    def _refused(self, action: int, first: str, second: str | None) -> str | None:
+    def _refusal(self, action: int, first: str, second: str | None) -> str | None:
         """Return the refused action, for the model; ``None`` if it is allowed."""
-        if action in _PLAIN:
-            if action == sqlite3.SQLITE_READ and self.hides(first, second or ""):
-                # The column is empty if the statement uses none, for example count(*).
+        if action in _READ_ACTIONS:
+            if action == sqlite3.SQLITE_READ and self.is_denied(first, second or ""):
+                # SQLite passes no column if the statement uses none of the table, for example count(*).
                 return f"reading {first}.{second}" if second else f"reading {first}"
             return None
         if action == sqlite3.SQLITE_FUNCTION:
-            return f"the function {second}" if (second or "").lower() in _FUNCTIONS else None
+            return f"the function {second}" if (second or "").lower() in _FORBIDDEN_FUNCTIONS else None
         if action == sqlite3.SQLITE_PRAGMA:
-            return None if _is_asking(first, second) else f"PRAGMA {first}"
-        if action in _ROWS:
-            return self._refused_rows(action, first, second)
-        if action in _SCHEMA:
-            return self._refused_schema(action, first, second or "")
+            return None if _is_read_only_pragma(first, second) else f"PRAGMA {first}"
+        if action in _ROW_ACTIONS:
+            return self._row_refusal(action, first, second)
+        if action in _SCHEMA_ACTIONS:
+            return self._schema_refusal(action, first, second or "")
         # Actions that a newer SQLite adds are refused as well.
-        return _NEVER.get(action, f"this (action {action} of SQLite)")
+        return _FORBIDDEN_ACTIONS.get(action, f"this (action {action} of SQLite)")
 
-    def _refused_rows(self, action: int, table: str, column: str | None) -> str | None:
-        if table.lower() in MASTER:
-            # SQLite itself prevents updates of the schema by statements. It asks about this action when a query first
-            # uses a virtual table such as json_each or pragma_table_info, without writing anything.
+    def _row_refusal(self, action: int, table: str, column: str | None) -> str | None:
+        if table.lower() in SCHEMA_TABLES:
+            # SQLite itself refuses an UPDATE of the schema table. It asks about this action when a query first uses a
+            # virtual table such as json_each or pragma_table_info, without writing anything.
             is_needed = action == sqlite3.SQLITE_UPDATE or self.access in (
                 AccessMode.CREATE,
                 AccessMode.SCHEMA,
                 AccessMode.EXPLAIN,
             )
             return None if is_needed else "a change of the schema"
-        what = f"{_ROWS[action]} {table}"
-        if self.hides(table, column or ""):
+        what = f"{_ROW_ACTIONS[action]} {table}"
+        if self.is_denied(table, column or ""):
             return what
         if self.access in (AccessMode.READ, AccessMode.CREATE):
             return what
         self.written.add(table)
         return None
 
-    def _refused_schema(self, action: int, name: str, table: str) -> str | None:
+    def _schema_refusal(self, action: int, name: str, table: str) -> str | None:
         if action == sqlite3.SQLITE_ALTER_TABLE:
             name = table  # the first argument is the database
-        what = f"{_SCHEMA[action]} {name}"
-        if self.hides(name) or self.hides(table):  # table: that of an index or a trigger
+        what = f"{_SCHEMA_ACTIONS[action]} {name}"
+        # For an index or a trigger, table is the table that it belongs to.
+        if self.is_denied(name) or self.is_denied(table):
             return what
-        if action in _OVER_COLUMNS and self._hides_part(table):
+        if action in _UNCHECKED_COLUMN_ACTIONS and self._has_denied_column(table):
             return what
         if self.access in (AccessMode.SCHEMA, AccessMode.EXPLAIN):
             self.altered.add(table or name)
@@ -242,9 +246,9 @@ class SQLitePolicy:
         return what
 
 
-def _is_asking(pragma: str, value: str | None) -> bool:
+def _is_read_only_pragma(pragma: str, value: str | None) -> bool:
     pragma = pragma.lower()
-    return pragma in _ASKING or (pragma in _VALUES and value is None)
+    return pragma in _READ_ONLY_PRAGMAS or (pragma in _READABLE_PRAGMAS and value is None)
 
 
 def _glob(text: str) -> re.Pattern[str]:

@@ -1,7 +1,7 @@
 """Locates an error in the SQL.
 
-:mod:`.errors` uses it when SQLite rejects a statement. Python does not expose ``sqlite3_error_offset``, so the token
-that the message names is searched for. An uncertain position is not reported.
+:mod:`.errors` calls it when SQLite rejects a statement. Python does not expose ``sqlite3_error_offset``, so this module
+searches the SQL for the token that the message names. An uncertain position is not reported.
 
 Source: sqlite.org/lang.html for the tokens; sqlite.org/c3ref/errcode.html.
 """
@@ -35,8 +35,8 @@ _NAMED: Final = re.compile(
     r"(?P<name>[^\s\"]+)"
 )
 _MAX_POSITIONS: Final = 20
-"""Occurrences of one token that are tried."""
-_EXCERPT: Final = 40
+"""Maximum number of occurrences of one token that are tried."""
+_EXCERPT_CHARS: Final = 40
 
 
 @frozen
@@ -57,44 +57,44 @@ def locate(sql: str, message: str) -> Position | None:
     if message == "incomplete input":
         return _position(sql, len(sql.rstrip()))
     if found := _NEAR.fullmatch(message):
-        return _position(sql, _near(sql, found["token"]))
+        return _position(sql, _syntax_error_offset(sql, found["token"]))
     if found := _UNRECOGNIZED.fullmatch(message):
-        places = [start for start in _each(sql, found["token"]) if start >= 0]
-        return _position(sql, places[0] if places else None)
+        offsets = [start for start in _token_offsets(sql, found["token"]) if start >= 0]
+        return _position(sql, offsets[0] if offsets else None)
     if found := _NAMED.match(message):
-        # The message may qualify a name that the SQL does not.
-        places = list(_names(sql, found["name"].rpartition(".")[2]))
+        # The message may qualify a name that is not qualified in the SQL.
+        offsets = list(_name_offsets(sql, found["name"].rpartition(".")[2]))
         # Several occurrences of a name make the position uncertain.
-        return _position(sql, places[0] if len(places) == 1 else None)
+        return _position(sql, offsets[0] if len(offsets) == 1 else None)
     return None
 
 
-def _near(sql: str, token: str) -> int | None:
+def _syntax_error_offset(sql: str, token: str) -> int | None:
     """Return the offset of the token at which the parser failed."""
-    places = list(_each(sql, token))
-    if len(places) == 1:
-        return places[0]
-    # If the token occurs several times, it is the first one at which the text up to there fails in the same way.
+    offsets = list(_token_offsets(sql, token))
+    if len(offsets) == 1:
+        return offsets[0]
+    # If the token occurs several times, the error is at the first occurrence at which the SQL up to it fails likewise.
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)  # parsing only
-        for place in places[:_MAX_POSITIONS]:
+        for offset in offsets[:_MAX_POSITIONS]:
             try:
-                empty.execute("EXPLAIN " + sql[: place + len(token)])
+                empty.execute("EXPLAIN " + sql[: offset + len(token)])
             except sqlite3.Error as error:
                 if (again := _NEAR.fullmatch(str(error))) and again["token"] == token:
-                    return place
+                    return offset
             except (sqlite3.Warning, ValueError):
                 return None
     return None
 
 
-def _each(sql: str, text: str) -> Iterator[int]:
+def _token_offsets(sql: str, text: str) -> Iterator[int]:
     for found in _TOKEN.finditer(sql):
         if not found["space"] and (found[0] == text or (found["other"] and sql.startswith(text, found.start()))):
             yield found.start()
 
 
-def _names(sql: str, name: str) -> Iterator[int]:
+def _name_offsets(sql: str, name: str) -> Iterator[int]:
     for found in _TOKEN.finditer(sql):
         if (found["name"] or "").strip('"`[]').lower() == name.lower():
             yield found.start()
@@ -105,5 +105,5 @@ def _position(sql: str, start: int | None) -> Position | None:
         return None
     before = sql[:start]
     line_start = before.rfind("\n") + 1
-    excerpt = sql[start : start + _EXCERPT].partition("\n")[0].rstrip()
+    excerpt = sql[start : start + _EXCERPT_CHARS].partition("\n")[0].rstrip()
     return Position(before.count("\n") + 1, start - line_start + 1, excerpt)

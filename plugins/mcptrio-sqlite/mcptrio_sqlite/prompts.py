@@ -1,9 +1,9 @@
 """Prompts: analyse a table, and demonstrate the server.
 
-Prompts name only tools that are offered.
+``Demonstration`` is registered only if a database is writable, because its text names the tools that write.
 
-Source: ``mcp-demo`` with the argument topic, as in the archived reference SQLite server (2025.4.25), with another text;
-analyse_table is added.
+Source: the name and argument of ``mcp-demo`` in the archived reference SQLite server (2025.4.25). Its text is
+different, and analyse_table is added.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Analysis:
 
 @frozen(eq=False)
 class Demonstration:
-    """The prompt that requires a writable database."""
+    """The prompt for a writable database."""
 
     @prompt(name="mcp-demo", title="Demonstration")
     async def demonstrate(self, ctx: Context, topic: Annotated[str, "Topic of the invented data."]) -> str:

@@ -1,7 +1,7 @@
-"""Runs jobs for the tools and resources: with a child process, a deadline, a write lock and progress reports.
+"""Runs jobs for the tools and resources, with a child process, a deadline, a write lock and progress reports.
 
-When a call is cancelled or times out, SQLite is stopped or its process is killed. Both are waited for, so that it is
-known whether a write was committed.
+When a call is cancelled or times out, its statement is stopped or its process is killed. ``Queries`` waits until either
+is complete, so that a call can report whether its changes were committed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mcptrio import Context, ToolError
 from .config import Config
 from .databases import DatabaseFile, Databases
 from .jobs import Job
-from .lane import Tally
-from .lanes import LanePool
+from .process_pool import QueryProcessPool
+from .query_process import JobState
 
 __all__ = ["Queries"]
 
@@ -36,15 +36,15 @@ class Queries:
 
     config: Config
     databases: Databases = field(init=False)
-    lanes: LanePool = field(init=False)
-    # A separate limiter: long queries must not delay calls that only find databases.
+    pool: QueryProcessPool = field(init=False)
+    # A separate limiter, because long queries must not delay calls that only find databases.
     _thread_limiter: trio.CapacityLimiter = field(init=False)
-    # One writer per database at a time. SQLite enforces that too, but its queue is not fair.
-    _writing: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
+    # One writer per database at a time. SQLite enforces that too, but without a fair queue.
+    _write_locks: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
 
     def __attrs_post_init__(self) -> None:
         self.databases = Databases(self.config)
-        self.lanes = LanePool(self.config)
+        self.pool = QueryProcessPool(self.config)
         self._thread_limiter = trio.CapacityLimiter(self.config.max_threads)
 
     async def find(self, name: str = "") -> DatabaseFile:
@@ -64,7 +64,7 @@ class Queries:
             ToolError: The file system did not respond in time.
         """
         with trio.move_on_after(self.config.query_timeout):
-            # abandon_on_cancel: a hanging mount must not delay the timeout.
+            # With abandon_on_cancel, a hanging mount cannot delay the timeout.
             return await trio.to_thread.run_sync(work, limiter=self._thread_limiter, abandon_on_cancel=True)
         raise ToolError(f"the file system did not respond within {self.config.query_timeout:g} seconds")
 
@@ -77,44 +77,47 @@ class Queries:
         Raises:
             ToolError: The job failed or took too long.
         """
-        tally = Tally()
+        state = JobState()
         with trio.move_on_after(self.config.query_timeout) as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._report, ctx, tally)
-                # Unwrapped outside the nursery, which would put the exception into a group.
-                ran = await outcome.acapture(self._run, database, job, tally, scope)
+                nursery.start_soon(self._report, ctx, state)
+                # The exception is raised outside the nursery, which would wrap it in a group.
+                ran = await outcome.acapture(self._run, database, job, state, scope)
                 nursery.cancel_scope.cancel()
             ran.unwrap()
-        if tally.answer:  # also if the deadline passed during COMMIT, which then succeeded
-            return tally.answer[0]
-        what = ""
+        # There is an answer even after the deadline if it passed during a COMMIT that succeeded.
+        if state.answer:
+            return state.answer[0]
+        outcome_note = ""
         if job.access.writes:
-            is_known = not (tally.is_killed and tally.has_turned)
-            what = ", and nothing was changed" if is_known else " during the commit; check whether the change was made"
+            is_known = not (state.is_killed and state.has_statement_ended)
+            outcome_note = (
+                ", and nothing was changed" if is_known else " during the commit; check whether the change was made"
+            )
         raise ToolError(
-            f"stopped after {self.config.query_timeout:g} seconds{what}; restrict the query or add an index "
+            f"stopped after {self.config.query_timeout:g} seconds{outcome_note}; restrict the query or add an index "
             "({tool:explain_query} shows what is slow)"
         )
 
-    async def _run(self, database: DatabaseFile, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
+    async def _run(self, database: DatabaseFile, job: Job, state: JobState, scope: trio.CancelScope) -> None:
         if not job.access.writes:
-            await self.lanes.run(database, job, tally, scope)
+            await self.pool.run(database, job, state, scope)
             return
         async with self._lock(database):
-            await self.lanes.run(database, job, tally, scope)
+            await self.pool.run(database, job, state, scope)
 
     def _lock(self, database: DatabaseFile) -> trio.Lock:
         key = str(database.path)
-        # A lock disappears with its last user, so the mapping stays small.
-        lock = self._writing.get(key)
+        # The mapping holds weak references, so a lock disappears with its last user.
+        lock = self._write_locks.get(key)
         if lock is None:
-            lock = self._writing[key] = trio.Lock()
+            lock = self._write_locks[key] = trio.Lock()
         return lock
 
-    async def _report(self, ctx: Context, tally: Tally) -> None:
+    async def _report(self, ctx: Context, state: JobState) -> None:
         started = trio.current_time()
         while True:
             await trio.sleep(_PROGRESS_INTERVAL)
             seconds = trio.current_time() - started
-            message = f"{seconds:.0f} of at most {self.config.query_timeout:g} seconds, {tally.steps:,} steps"
-            await ctx.report_progress(seconds, message=message + (f", {tally.rows:,} rows" if tally.rows else ""))
+            message = f"{seconds:.0f} of at most {self.config.query_timeout:g} seconds, {state.steps:,} steps"
+            await ctx.report_progress(seconds, message=message + (f", {state.rows:,} rows" if state.rows else ""))

@@ -1,7 +1,7 @@
 """Schemas as resources, with completion of database and table names.
 
-A resource shows no more than a tool does. A table whose name contains a slash or is ``schema`` has no resource;
-describe_table shows it.
+A resource shows only what a tool shows as well. A table whose name contains a slash or is ``schema`` has no resource,
+but describe_table shows it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["SCHEMA", "TABLE", "SchemaResources"]
 
 SCHEMA: Final = "sqlite://{database}/schema"
 TABLE: Final = "sqlite://{database}/{table}"
-_CANDIDATES: Final = 1000
-"""Names that are ranked for a completion. Users type more letters to find others."""
+_MAX_CANDIDATES: Final = 1000
+"""Maximum number of names among which a completion searches."""
 
 
 @frozen(eq=False)
@@ -36,21 +36,21 @@ class SchemaResources:
     @resource(SCHEMA, name="schema", title="Schema of a database", mime_type="application/sql")
     async def schema(self, ctx: Context, database: str) -> str:
         """The SQL of the whole schema of a database."""
-        found = await self._find(database, f"sqlite://{database}/schema")
-        others = f"{ctx.tool_name('list_tables')} and {ctx.tool_name('describe_table')}"
-        job = ShowSchema(limit=self.queries.config.max_export_bytes, others=others)
-        schema: str = await self.queries.run(ctx, found, job)
+        database_file = await self._find(database, f"sqlite://{database}/schema")
+        tool_names = f"{ctx.tool_name('list_tables')} and {ctx.tool_name('describe_table')}"
+        job = ShowSchema(limit=self.queries.config.max_export_bytes, tool_names=tool_names)
+        schema: str = await self.queries.run(ctx, database_file, job)
         return schema
 
     @resource(TABLE, name="table", title="One table", mime_type="application/json")
     async def table(self, ctx: Context, database: str, table: str) -> Table:
         """A table with its columns, keys, indexes and SQL, as returned by {tool:describe_table}."""
         uri = f"sqlite://{database}/{table}"
-        found = await self._find(database, uri)
+        database_file = await self._find(database, uri)
         try:
-            described: Table = await self.queries.run(ctx, found, DescribeTable(table=table))
+            described: Table = await self.queries.run(ctx, database_file, DescribeTable(table=table))
         except ToolError as error:
-            # The error comes from a child as text, without its own class.
+            # The child sends its error as text, so only the text shows its kind.
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
             raise
@@ -75,14 +75,14 @@ class SchemaResources:
     async def complete_database(self) -> list[str]:
         """Return names of databases."""
         names = await self.queries.run_in_thread(lambda: [database.name for database in self.queries.databases.all()])
-        return names[:_CANDIDATES]
+        return names[:_MAX_CANDIDATES]
 
     @completion("resource", TABLE, "table")
     @completion("prompt", "analyse_table", "table")
     async def complete_table(self, ctx: Context, arguments: Mapping[str, str]) -> list[str]:
         """Return names of tables in the chosen database."""
-        found = await self.queries.find(arguments.get("database", ""))
-        names: list[str] = await self.queries.run(ctx, found, TableNames(limit=_CANDIDATES))
+        database_file = await self.queries.find(arguments.get("database", ""))
+        names: list[str] = await self.queries.run(ctx, database_file, TableNames(limit=_MAX_CANDIDATES))
         return names
 
     async def _find(self, name: str, uri: str) -> DatabaseFile:

@@ -1,7 +1,7 @@
 """Pages of rows.
 
-Jobs use it in a child process. Rows are read one by one and only those of the page are kept, so memory is limited to
-one page and one row.
+Jobs call it in a child process. Rows are read one by one, and only the rows of the page are kept, so memory is limited
+to one page and one row.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from attrs import field, frozen
 
 from mcptrio import ToolError
 
-from .values import Cell, Parameters, shown
-from .watching import Watch
+from .call_monitor import CallMonitor
+from .values import Cell, Parameters, to_cell
 
 __all__ = ["PageLimits", "RowPage", "Rows", "cursor_for", "position_of", "read_page"]
 
 _CURSOR: Final = re.compile(r"(\d{1,15})-([0-9a-f]{16})")
 _MIN_CELL_BYTES: Final = 32
-"""Bytes shown of a value, even in rows with very many columns."""
+"""Bytes of a value that are shown even in rows with very many columns."""
 
 
 @frozen(kw_only=True)
@@ -46,16 +46,16 @@ class Rows:
 class PageLimits:
     """The limits of one page."""
 
-    rows: int
-    size: int
-    """Bytes as JSON."""
-    cell: int
-    """Bytes of one value."""
+    max_rows: int
+    max_bytes: int
+    """Size of the rows as JSON."""
+    max_cell_bytes: int
+    """Size of one value."""
 
 
 @frozen(kw_only=True)
 class RowPage:
-    """A page of rows, and whether there are more."""
+    """A page of rows; ``has_more`` if further rows follow."""
 
     columns: tuple[str, ...]
     items: tuple[tuple[Cell, ...], ...]
@@ -64,7 +64,7 @@ class RowPage:
 
 
 def read_page(
-    cursor: sqlite3.Cursor, watch: Watch, bounds: PageLimits, *, skip: int = 0, drain: bool = False
+    cursor: sqlite3.Cursor, monitor: CallMonitor, bounds: PageLimits, *, skip: int = 0, drain: bool = False
 ) -> RowPage:
     """Read the next page of rows.
 
@@ -73,21 +73,21 @@ def read_page(
         drain: Read all further rows without keeping them, so that a statement that writes is completed.
     """
     columns = tuple(name for name, *_ in cursor.description or ())
-    cell = min(bounds.cell, max(_MIN_CELL_BYTES, bounds.size // max(1, len(columns))))
+    cell = min(bounds.max_cell_bytes, max(_MIN_CELL_BYTES, bounds.max_bytes // max(1, len(columns))))
     items: list[tuple[Cell, ...]] = []
     size = position = 0
     has_more = is_cut = False
     for row in cursor:
-        watch.row()
+        monitor.count_row()
         position += 1
         # SQLite keeps nothing between calls: a later page runs the query again and skips the earlier rows.
         if position <= skip or has_more:
             continue
-        shown_row = tuple(shown(value, cell) for value in row)
-        # Plus one for the comma.
+        shown_row = tuple(to_cell(value, cell) for value in row)
+        # One byte for the comma.
         row_size = len(orjson.dumps(shown_row)) + 1
-        # The first row is always included, or the next page would start at the same place.
-        if len(items) == bounds.rows or (items and size + row_size > bounds.size):
+        # The first row is always included; otherwise the next page would start at the same row.
+        if len(items) == bounds.max_rows or (items and size + row_size > bounds.max_bytes):
             has_more = True
             if not drain:
                 break
@@ -124,6 +124,6 @@ def position_of(cursor: str, database: str, query: str, parameters: Parameters |
 
 
 def _digest(database: str, query: str, parameters: Parameters | None) -> str:
-    # Not orjson, which rejects large integers and lone surrogates.
+    # orjson would reject large integers and lone surrogates.
     text = json.dumps([database, query, parameters], sort_keys=True)
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()

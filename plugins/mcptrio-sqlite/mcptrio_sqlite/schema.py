@@ -1,6 +1,6 @@
 """The schema of a database: lists of tables, and descriptions of single tables.
 
-Jobs use it in a child process.
+Jobs call it in a child process.
 
 Source: sqlite.org/pragma.html#pragfunc (``pragma_table_xinfo(?)`` and similar functions).
 """
@@ -14,7 +14,7 @@ from attrs import frozen
 
 from mcptrio import ToolError
 
-from .connections import Opened
+from .connections import OpenDatabase
 
 __all__ = [
     "Column",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _MAX_DESCRIBED_ITEMS: Final = 200
-"""Indexes, foreign keys and triggers of a table that are described. SQLite limits columns to 2000."""
+"""Maximum number of indexes, of foreign keys and of triggers in a description. SQLite limits columns to 2000."""
 _MAX_SQL_CHARS: Final = 20_000
 
 # Names that start with sqlite_ are internal. ESCAPE is necessary because _ is a wildcard of LIKE.
@@ -103,47 +103,47 @@ class Table:
     truncated: Annotated[bool, "The SQL or the lists of indexes, keys and triggers are cut."] = False
 
 
-def list_tables(opened: Opened, *, limit: int, after: str = "") -> tuple[tuple[TableEntry, ...], bool]:
+def list_tables(opened: OpenDatabase, *, limit: int, after: str = "") -> tuple[tuple[TableEntry, ...], bool]:
     """Return tables and views in order of name, and whether there are more.
 
     Args:
         after: Start after this name.
     """
-    rows = opened.ask(f"{_TABLES} AND name > ? ORDER BY name", after)
-    seen = [row for row in rows if not opened.policy.hides(row[0])]
+    rows = opened.fetch_all(f"{_TABLES} AND name > ? ORDER BY name", after)
+    seen = [row for row in rows if not opened.policy.is_denied(row[0])]
     entries = tuple(TableEntry(name=name, type=kind, columns=count) for name, kind, count in seen[:limit])
     return entries, len(seen) > limit
 
 
-def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Table:
+def describe_table(opened: OpenDatabase, name: str, *, count_rows: bool = False) -> Table:
     """Return the description of one table.
 
     Raises:
         ToolError: The table does not exist.
     """
-    found = opened.ask(
+    found = opened.fetch_all(
         "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE", name
     )
-    if not found or opened.policy.hides(found[0][0]):
-        raise ToolError(f"no such table: {name[:200]!r}{_suggestion(opened, name)}")
+    if not found or opened.policy.is_denied(found[0][0]):
+        raise ToolError(f"no such table: `{name[:200]}`{_suggestion(opened, name)}")
     (table, kind, without_rowid, strict) = found[0]
-    sql = opened.ask("SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')", table)
+    sql = opened.fetch_all("SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')", table)
     text = str(sql[0][0] or "") if sql else ""
-    indexes = opened.ask(
+    indexes = opened.fetch_all(
         'SELECT name, "unique", origin, partial FROM pragma_index_list(?) ORDER BY name LIMIT ?',
         table,
         _MAX_DESCRIBED_ITEMS + 1,
     )
-    keys = opened.ask("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", table)
-    triggers = opened.ask(
+    keys = opened.fetch_all("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", table)
+    triggers = opened.fetch_all(
         "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE ORDER BY name LIMIT ?",
         table,
         _MAX_DESCRIBED_ITEMS + 1,
     )
     grouped = _foreign_keys(keys)
     quoted = table.replace('"', '""')
-    # A table name cannot be a parameter here, so it is quoted. All other names are bound.
-    counted = opened.ask(f'SELECT count(*) FROM "{quoted}"') if count_rows else [(None,)]
+    # The table after FROM cannot be a parameter, so its name is quoted. All other names are bound.
+    counted = opened.fetch_all(f'SELECT count(*) FROM "{quoted}"') if count_rows else [(None,)]
     return Table(
         database=opened.database.name,
         name=table,
@@ -160,19 +160,19 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
     )
 
 
-def schema_text(opened: Opened, limit: int, others: str) -> str:
+def schema_text(opened: OpenDatabase, limit: int, tool_names: str) -> str:
     """Return the statements that created the schema, in order of creation.
 
     Args:
         limit: Maximum size in bytes. Further statements are omitted, and a comment says so.
         others: Names of the tools that show omitted parts.
     """
-    rows = opened.ask("SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
-    shadows = {name for (name,) in opened.ask("SELECT name FROM pragma_table_list WHERE type = 'shadow'")}
+    rows = opened.fetch_all("SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+    shadow_tables = {name for (name,) in opened.fetch_all("SELECT name FROM pragma_table_list WHERE type = 'shadow'")}
     parts: list[str] = []
     size = left_out = 0
     for name, table, sql in rows:
-        if table in shadows or opened.policy.hides(name) or opened.policy.hides(table):
+        if table in shadow_tables or opened.policy.is_denied(name) or opened.policy.is_denied(table):
             continue
         part = f"{sql};\n"
         size += len(part.encode()) + 1
@@ -181,18 +181,18 @@ def schema_text(opened: Opened, limit: int, others: str) -> str:
             continue
         parts.append(part)
     if left_out:
-        parts.append(f"-- cut: {left_out} more; {others} show them\n")
+        parts.append(f"-- cut: {left_out} more; {tool_names} show them\n")
     return "\n".join(parts) or "-- the database is empty\n"
 
 
-def table_names(opened: Opened, limit: int) -> list[str]:
+def table_names(opened: OpenDatabase, limit: int) -> list[str]:
     """Return names of tables and views, for completion."""
     entries, _ = list_tables(opened, limit=limit)
     return [entry.name for entry in entries]
 
 
-def _columns(opened: Opened, table: str) -> tuple[Column, ...]:
-    rows = opened.ask(
+def _columns(opened: OpenDatabase, table: str) -> tuple[Column, ...]:
+    rows = opened.fetch_all(
         'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid', table
     )
     return tuple(
@@ -210,8 +210,8 @@ def _columns(opened: Opened, table: str) -> tuple[Column, ...]:
     )
 
 
-def _index(opened: Opened, name: str, unique: int, origin: str, partial: int) -> Index:
-    rows = opened.ask("SELECT cid, name FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno", name)
+def _index(opened: OpenDatabase, name: str, unique: int, origin: str, partial: int) -> Index:
+    rows = opened.fetch_all("SELECT cid, name FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno", name)
     origins: dict[str, Literal["create_index", "unique", "primary_key"]] = {"u": "unique", "pk": "primary_key"}
     return Index(
         name=name,
@@ -241,10 +241,10 @@ def _foreign_keys(rows: list[Any]) -> tuple[ForeignKey, ...]:
     )
 
 
-def _suggestion(opened: Opened, name: str) -> str:
+def _suggestion(opened: OpenDatabase, name: str) -> str:
     names = table_names(opened, 1000)
     near = difflib.get_close_matches(name, names, 1)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean `{near[0]}`?"
     more = f" and {len(names) - 15} more" if len(names) > 15 else ""
     return f"; there are {', '.join(names[:15])}{more}" if names else "; there are no tables"

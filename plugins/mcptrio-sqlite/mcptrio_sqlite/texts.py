@@ -1,6 +1,6 @@
-"""The texts that a model reads of the tools' results.
+"""The texts of the tools' results, for models. Programs read the structured content instead.
 
-The tools render their results with these functions; programs read the structured content instead.
+The tools pass these functions as ``text=``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .schema import Table
 from .values import Cell
 
 if TYPE_CHECKING:
-    from .reading import DatabaseList, TableList
+    from .read_tools import DatabaseList, TableList
 
 __all__ = ["created_text", "databases_text", "plan_text", "rows_text", "table_text", "tables_text", "written_text"]
 
 _MAX_BLOB_CHARS = 44
-"""Characters of Base64 of a blob that are shown: 32 bytes."""
+"""Maximum length of a blob's Base64 that is shown: 32 bytes of the blob."""
 
 
 def rows_text(rows: Rows) -> str:
@@ -43,13 +43,13 @@ def written_text(written: Written) -> str:
 
 
 def created_text(created: CreatedTable) -> str:
-    """Whether the table was created, and its SQL."""
+    """The outcome, and the SQL of the table."""
     outcome = "created" if created.created else "valid, rolled back" if created.dry_run else "exists already"
     return f"{outcome}: {created.sql or created.table}"
 
 
 def databases_text(databases: DatabaseList) -> str:
-    """One database a line, with its file and its size."""
+    """A line for each database, with its file and its size."""
     lines = []
     for each in databases.items:
         size = "not created yet" if each.bytes is None else f"{each.bytes} bytes"
@@ -60,7 +60,7 @@ def databases_text(databases: DatabaseList) -> str:
 
 
 def tables_text(tables: TableList) -> str:
-    """One table a line, with the number of its columns."""
+    """A line for each table, with the number of its columns."""
     lines = [f"{each.name} {each.columns}{'' if each.type == 'table' else f' {each.type}'}" for each in tables.items]
     return _with_notes(lines or ["no tables"], (), "more tables" if tables.truncated else "", tables.next_cursor)
 
@@ -68,7 +68,7 @@ def tables_text(tables: TableList) -> str:
 def table_text(table: Table) -> str:
     """The SQL of a table, then its indexes, triggers and number of rows."""
     lines = [table.sql] if table.sql else [f"{table.type} {table.name}"]
-    # The SQL of a view or a virtual table does not name its columns, and neither does one that is cut.
+    # The SQL of a view or a virtual table does not name its columns, and SQL that is cut does not name all of them.
     if table.type != "table" or table.truncated or not table.sql:
         lines.append(f"columns: {', '.join(f'{each.name} {each.type}'.strip() for each in table.items)}")
     for index in table.indexes:

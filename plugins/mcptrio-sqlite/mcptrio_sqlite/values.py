@@ -1,7 +1,7 @@
 """Converts values of SQLite to JSON and back without loss.
 
-Every cell of a result and every parameter is converted here. A value that JSON can represent exactly is unchanged; any
-other value is an object, which means the same value as a parameter.
+Every cell of a result and every parameter is converted here. A value that JSON can represent exactly is unchanged. Any
+other value becomes an object, which a call can pass as a parameter to get the same value.
 
 Source: sqlite.org/datatype3.html; RFC 8259 section 6 (integers beyond 2**53 are not safe).
 """
@@ -23,14 +23,14 @@ __all__ = [
     "Parameters",
     "Special",
     "Value",
-    "bound",
-    "checked",
+    "checked_parameters",
     "decoded_text",
-    "readable",
-    "shown",
+    "escaped_text",
+    "to_cell",
+    "to_sqlite",
 ]
 
-_SAFE: Final = 2**53 - 1
+_MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer that all JSON readers preserve."""
 
 
@@ -52,10 +52,10 @@ class Special(TypedDict, total=False):
 Cell: TypeAlias = int | float | str | Special | None
 """A value in a result."""
 
-# The members of an object are checked when it is bound; their schema would be repeated in each tool.
+# to_sqlite() checks the members of an object. A schema for them would be repeated in the definition of each tool.
 Parameter: TypeAlias = bool | int | float | str | dict[str, Any] | None
 Parameters: TypeAlias = list[Parameter] | dict[str, Any]
-"""By position or by name."""
+"""Parameters by position or by name."""
 
 
 class BrokenText(bytes):
@@ -74,21 +74,21 @@ def decoded_text(data: bytes) -> str | BrokenText:
         return BrokenText(data)
 
 
-def readable(value: Value) -> Value:
-    """Return a value for display: invalid UTF-8 is replaced by escapes."""
+def escaped_text(value: Value) -> Value:
+    """Return a value for display, with escapes instead of invalid UTF-8."""
     return value.decode(errors="backslashreplace") if isinstance(value, BrokenText) else value
 
 
-def shown(value: Value, limit: int) -> Cell:
+def to_cell(value: Value, limit: int) -> Cell:
     """Convert a value for a result.
 
     Args:
-        limit: Bytes of a text or blob to show; the rest is cut.
+        limit: Maximum number of bytes of a text or blob; the rest is cut.
     """
     if value is None:
         return None
     if isinstance(value, int):
-        return value if -_SAFE <= value <= _SAFE else Special(integer=str(value))
+        return value if -_MAX_SAFE_INTEGER <= value <= _MAX_SAFE_INTEGER else Special(integer=str(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else Special(real="Infinity" if value > 0 else "-Infinity")
     if isinstance(value, str):
@@ -105,17 +105,17 @@ def shown(value: Value, limit: int) -> Cell:
     return cell
 
 
-def checked(parameters: Parameters) -> Parameters | None:
+def checked_parameters(parameters: Parameters) -> Parameters | None:
     """Check the values of a call; return ``None`` if there are none.
 
     Raises:
         ToolError: A value is not valid; the message names its location.
     """
-    bound(parameters)
+    to_sqlite(parameters)
     return parameters or None
 
 
-def bound(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value]:
+def to_sqlite(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value]:
     """Convert parameters for sqlite3.
 
     Raises:
@@ -124,7 +124,7 @@ def bound(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value
     if parameters is None:
         return ()
     if isinstance(parameters, dict):
-        # Models write names both with the sign of the SQL and without.
+        # Models write names with and without the prefix that they have in the SQL.
         return {name.lstrip(":@$"): _value(value, f"params.{name}") for name, value in parameters.items()}
     return [_value(value, f"params[{position}]") for position, value in enumerate(parameters)]
 

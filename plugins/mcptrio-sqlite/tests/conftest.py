@@ -67,8 +67,8 @@ def sqlite_client(shop: Path) -> Connect:
 def rows_in(shop: Path) -> Callable[[str], list[Any]]:
     """Return the content of the file, read from outside."""
 
-    def ask(sql: str) -> list[Any]:
+    def rows(sql: str) -> list[Any]:
         with closing(sqlite3.connect(shop)) as connection:
             return connection.execute(sql).fetchall()
 
-    return ask
+    return rows

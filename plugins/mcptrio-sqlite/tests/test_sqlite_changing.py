@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import trio
 from mcptrio_sqlite import Config
+from mcptrio_sqlite.call_monitor import CallMonitor, CallStopped
 from mcptrio_sqlite.changes import transact
-from mcptrio_sqlite.connections import Opened, open_database
+from mcptrio_sqlite.connections import OpenDatabase, open_database
 from mcptrio_sqlite.databases import DatabaseFile
 from mcptrio_sqlite.policy import AccessMode, SQLitePolicy
-from mcptrio_sqlite.watching import CallStopped, Watch
 
 
 async def test_changed_rows_are_reported(sqlite_client: Any, call: Any, rows_in: Any) -> None:
@@ -42,15 +42,15 @@ async def test_changed_rows_are_reported(sqlite_client: Any, call: Any, rows_in:
 def test_statement_interrupted_in_its_last_step_changes_nothing(shop: Path, rows_in: Any) -> None:
     """A statement without a loop ends before SQLite checks for an interrupt."""
     database = DatabaseFile(name="shop", path=shop, is_writable=True, is_configured=True)
-    watch = Watch(lambda message: None)
+    monitor = CallMonitor(lambda message: None)
 
-    def insert(opened: Opened) -> None:
+    def insert(opened: OpenDatabase) -> None:
         opened.execute("INSERT INTO texts(body) VALUES ('late')").close()
-        watch.stop()
+        monitor.stop()
 
     with (
         pytest.raises(CallStopped),
-        open_database(database, SQLitePolicy(AccessMode.CHANGE), Config(), watch) as opened,
+        open_database(database, SQLitePolicy(AccessMode.CHANGE), Config(), monitor) as opened,
     ):
         transact(opened, insert, keep=True)
 

@@ -209,7 +209,7 @@ ERRORS = [
     ("SELECT ',', 1, -- ,\n , 2", 'near ",": syntax error at line 2, column 2: , 2'),
     ("SELECT nam FROM customers", "no such column: nam at line 1, column 8: nam FROM customers"),
     ("SELECT c.nam FROM customers c", "no such column: c.nam at line 1, column 10: nam FROM customers c"),
-    ("SELECT * FROM custmers", "no such table: custmers at line 1, column 15: custmers; did you mean customers?"),
+    ("SELECT * FROM custmers", "no such table: custmers at line 1, column 15: custmers; did you mean `customers`?"),
     ("SELECT * FROM x", "there are big, customers, orders"),
     ("SELECT 1 FROM (SELECT", "incomplete input at the end"),
     ("SELECT nope(1)", "no such function: nope at line 1, column 8: nope(1)"),
@@ -274,7 +274,7 @@ async def test_schema_tools_describe_tables(sqlite_client: Any, call: Any, refus
         assert customers["indexes"][0]["origin"] == "unique"
         assert customers["items"][2]["default"] == "'x'"
 
-        assert "did you mean orders?" in await refusal(client, "describe_table", table_name="order")
+        assert "did you mean `orders`?" in await refusal(client, "describe_table", table_name="order")
         # The name was not inserted into SQL.
         assert "no such table" in await refusal(client, "describe_table", table_name="x'); DROP TABLE orders; --")
 

@@ -74,7 +74,9 @@ async def until(condition: Any) -> None:
 async def test_cancelled_query_stops(
     sqlite_client: Any, rows_in: Any, monkeypatch: pytest.MonkeyPatch, revision: str, tool: str, query: str
 ) -> None:
-    monkeypatch.setattr("mcptrio_sqlite.lane.STOP_TIMEOUT", 30.0)  # on a busy machine it may wait for a processor
+    monkeypatch.setattr(
+        "mcptrio_sqlite.query_process.STOP_TIMEOUT", 30.0
+    )  # on a busy machine it may wait for a processor
     async with sqlite_client(writable=("shop",), revision=revision) as client:
         await client.call_tool("read_query", {"query": "SELECT 1"})  # starting a process takes time as well
         before = set(children())
@@ -226,12 +228,12 @@ async def test_killed_query_process_fails_one_call_only(sqlite_client: Any, refu
         async with trio.open_nursery() as nursery:
             messages: list[str] = []
 
-            async def ask() -> None:
+            async def query() -> None:
                 messages.append(await refusal(client, "read_query", query=ENDLESS))
 
-            # It may still end the previous query; once it has slept, it runs ours.
+            # The child may still be ending the previous query. Once it sleeps, it is free for this one.
             await until(lambda: children()[child] == "S")
-            nursery.start_soon(ask)
+            nursery.start_soon(query)
             await until(is_at_work)
             os.kill(child, signal.SIGKILL)
         assert "SIGKILL" in messages[0]
@@ -261,7 +263,7 @@ async def main():
 trio.run(main)
 """
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    server = subprocess.Popen([sys.executable, "-c", code], env=environ)  # noqa: ASYNC220 - it is to be killed
+    server = subprocess.Popen([sys.executable, "-c", code], env=environ)  # noqa: ASYNC220 - the test kills it
     try:
         await until(lambda: "R" in children(server.pid).values() and len(children(server.pid)) == 2)
         found = list(children(server.pid))

@@ -89,7 +89,7 @@ class PostgresBus:
 
     def report_lost(self) -> None:
         """Make the followers on all replicas look for themselves."""
-        self._followers.lost()
+        self._followers.report_lost()
         self._has_lost = True
         self._database.post(DatabaseWork(no_statement, None))
 
@@ -102,7 +102,7 @@ class PostgresBus:
                     await self._in_thread(_nothing)
                     # Also the first time: followers may be older than the connection.
                     self._is_listening = True
-                    self._followers.lost()
+                    self._followers.report_lost()
                     pause = 0.0
                     while True:
                         await self._receive()
@@ -165,7 +165,7 @@ class PostgresBus:
             is_silent = False
         payloads = await self._in_thread(partial(_received, is_silent=is_silent))
         if len(payloads) > _MAX_RECEIVED:
-            self._followers.lost()
+            self._followers.report_lost()
             return
         for payload in payloads:
             self._read(payload)
@@ -189,7 +189,7 @@ class PostgresBus:
             return
         self._deliver(decoded)
         if has_lost:
-            self._followers.lost()
+            self._followers.report_lost()
 
     def _listen(self, connection: Connection) -> None:
         # The prefix is a checked identifier.

@@ -171,7 +171,7 @@ class _Replica:
         self.writes.replicas = self.sessions.replicas = self.leases.replicas
         await self.events.settle_owed()
         await self.effects.release_doubtful()
-        await self.tasks.take_back_doubtful()
+        await self.tasks.take_back_unacknowledged()
 
     async def release_tasks(self) -> None:
         """Queue the tasks of replicas without a lease.

@@ -64,7 +64,7 @@ class RedisBus:
 
     def report_lost(self) -> None:
         """Make all replicas look for themselves."""
-        self._followers.lost()
+        self._followers.report_lost()
         self._engine.has_lost_messages = True
         self.publish_lost()
 
@@ -101,7 +101,7 @@ class RedisBus:
             self._token.run_sync_soon(self._deliver)
         if has_lost:
             self.is_ready.set()
-            self._followers.lost()
+            self._followers.report_lost()
         for channel, payload in messages:
             if payload is None:
                 topic = self._topics.get(channel)
@@ -113,7 +113,7 @@ class RedisBus:
 
     def _deliver_one(self, channel: str, message: bytes) -> None:
         if channel == self._engine.keys.everyone:
-            self._followers.lost()
+            self._followers.report_lost()
         else:
             self.deliver_channel(channel, message)
 

@@ -100,7 +100,7 @@ def _make_stores(
 
     async def release_tasks() -> None:
         tasks.announce_released(await steps.release_ended())
-        await tasks.take_back_doubtful()
+        await tasks.take_back_unacknowledged()
 
     leases = RedisLeases(engine, events, effects, messages, release_tasks)
     steps = RedisTasks(engine, leases.renewals)

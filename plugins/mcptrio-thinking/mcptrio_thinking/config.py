@@ -23,7 +23,7 @@ class Config:
     """The longest thought; 100 to 1 MiB."""
 
     max_thoughts: int = field(default=500, validator=and_(ge(1), le(100_000)))
-    """Thoughts in one sequence; 1 to 100000. When it is full, the tool says so."""
+    """Thoughts of one sequence that are kept; 1 to 100000. When there are more, the earliest are dropped."""
 
     max_branches: int = field(default=50, validator=and_(ge(1), le(1000)))
     """Branches of one sequence; 1 to 1000. Each result names them all; another one is refused."""
@@ -33,7 +33,7 @@ class Config:
 
     max_bytes: int = field(default=2 * _MIB, validator=and_(ge(10_000), le(1024 * _MIB)))
     """Bytes of all sequences of one caller, 10000 to 1 GiB. The caller's older sequences are dropped to make room for a
-    thought."""
+    thought, then the earliest thoughts of its own."""
 
     max_callers: int = field(default=100, validator=and_(ge(1), le(100_000)))
     """Callers whose sequences are kept; 1 to 100000. When there are more, the one unheard of for longest is

@@ -68,10 +68,10 @@ class Sequences:
         return sequence
 
     def add(self, caller: SequenceOwner, id: str, thought: Thought) -> Sequence:
-        """Add a thought to its sequence, which is made if there is none with this id.
+        """Add a thought to its sequence, which is made if there is none with this id. A full one drops its earliest.
 
         Raises:
-            ToolError: the thought is too long, the sequence is full, or it has too many branches for another one.
+            ToolError: the thought is too long, or the sequence has too many branches for another one.
         """
         config = self.config
         length = len(thought.thought.encode("utf-8", "surrogatepass"))
@@ -84,18 +84,13 @@ class Sequences:
                 f"the sequence {id} has {config.max_branches} branches already; continue one of them, or in another "
                 "sequence"
             )
-        if len(sequence.thoughts) >= config.max_thoughts:
-            raise ToolError(
-                f"the sequence {id} is full: it has {config.max_thoughts} thoughts; use another one, or clear it"
-            )
-        if sequence.size + thought.size > config.max_bytes:
-            raise ToolError(
-                f"the sequence {id} is full: it holds {sequence.size} of {config.max_bytes} bytes; use "
-                "another one, or clear it"
-            )
         self._shelves[caller.owner] = shelf
         shelf.sequences[id] = sequence
         sequence.add(thought)
+        while len(sequence.thoughts) > config.max_thoughts or (
+            len(sequence.thoughts) > 1 and sequence.size > config.max_bytes
+        ):
+            sequence.drop_earliest()
         self._use(shelf, sequence, caller)
         while len(shelf.sequences) > config.max_sequences or (
             len(shelf.sequences) > 1 and shelf.size > config.max_bytes
@@ -110,7 +105,7 @@ class Sequences:
         """Forget a sequence. Returns how many thoughts it had."""
         shelf = self._sequences_of(caller)
         sequence = shelf.sequences.pop(id, None) if shelf is not None else None
-        return len(sequence.thoughts) if sequence is not None else 0
+        return sequence.length if sequence is not None else 0
 
     def ids(self, caller: SequenceOwner) -> list[str]:
         """The caller's sequences, the last used first."""

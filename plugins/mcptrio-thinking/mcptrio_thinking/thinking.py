@@ -57,10 +57,11 @@ class Thoughts:
 
     sequence_id: str
     items: Annotated[tuple[Thought, ...], "In the order in which they were added."]
-    total: Annotated[int, "Number of thoughts, in this branch if one was requested."]
+    total: Annotated[int, "Number of kept thoughts, in this branch if one was requested."]
     branches: tuple[str, ...]
     truncated: Annotated[bool, "There are more."]
     next_cursor: Annotated[str | None, "The cursor of the next page."] = None
+    dropped: Annotated[int, "Number of earlier thoughts that were dropped to make room."] = 0
 
 
 @frozen(kw_only=True)
@@ -81,7 +82,8 @@ def noted_text(noted: Noted) -> str:
 
 
 def thoughts_text(found: Thoughts) -> str:
-    lines = [f"{heading(thought)}: {thought.thought}" for thought in found.items]
+    lines = [f"[{found.dropped} earlier thoughts were dropped to make room]"] if found.dropped else []
+    lines += [f"{heading(thought)}: {thought.thought}" for thought in found.items]
     if found.next_cursor is not None:
         lines.append(f"[{found.total} thoughts; more follow: pass cursor={found.next_cursor}]")
     return "\n".join(lines) or "no thoughts"
@@ -154,7 +156,7 @@ class Thinking:
             totalThoughts=kept.totalThoughts,
             nextThoughtNeeded=kept.nextThoughtNeeded,
             branches=tuple(sequence.branches),
-            thoughtHistoryLength=len(sequence.thoughts),
+            thoughtHistoryLength=sequence.length,
             sequence_id=id,
             notes=notes,
         )
@@ -172,24 +174,28 @@ class Thinking:
     ) -> Thoughts:
         """Read the thoughts of a sequence again, for example after the conversation was shortened."""
         sequence = self._sequence(SequenceOwner.of(ctx), _checked(sequence_id))
-        thoughts = [each for each in sequence.thoughts if not branchId or each.branchId == branchId]
+        thoughts = list(sequence.positions(branchId))
         if not re.fullmatch(r"[0-9]{0,9}", cursor):
             raise ToolError("expected the cursor of the previous page at `cursor`, got another text")
-        start = int(cursor or 0)
-        end, size = start, 0
         most = min(limit, self.config.max_answer_thoughts)
-        for thought in thoughts[start : start + most]:
+        items: list[Thought] = []
+        size, next_cursor = 0, None
+        for position, thought in thoughts:
+            if position < int(cursor or 0):
+                continue
             size += thought.size
-            if end > start and size > self.config.max_answer_bytes:
+            if len(items) == most or (items and size > self.config.max_answer_bytes):
+                next_cursor = str(position)
                 break
-            end += 1
+            items.append(thought)
         return Thoughts(
             sequence_id=sequence.id,
-            items=tuple(thoughts[start:end]),
+            items=tuple(items),
             total=len(thoughts),
             branches=tuple(sequence.branches),
-            truncated=end < len(thoughts),
-            next_cursor=str(end) if end < len(thoughts) else None,
+            truncated=next_cursor is not None,
+            next_cursor=next_cursor,
+            dropped=sequence.dropped,
         )
 
     @tool(

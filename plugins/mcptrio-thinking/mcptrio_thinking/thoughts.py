@@ -9,6 +9,8 @@ the fields have.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Annotated
 
 from attrs import define, field, frozen
@@ -53,7 +55,9 @@ class Sequence:
     """Thoughts in the order in which they came."""
 
     id: str
-    thoughts: list[Thought] = field(init=False, factory=list)
+    thoughts: deque[Thought] = field(init=False, factory=deque)
+    dropped: int = field(init=False, default=0)
+    """Thoughts before these, which were dropped to make room."""
     branches: dict[str, int] = field(init=False, factory=dict)
     """Names of branches and how many thoughts are on each, in order of their beginning."""
     size: int = field(init=False, default=0)
@@ -67,6 +71,22 @@ class Sequence:
         if thought.branchFromThought is not None and thought.branchId is not None:
             self.branches[thought.branchId] = self.branches.get(thought.branchId, 0) + 1
 
+    def drop_earliest(self) -> None:
+        """Forget the earliest thought. Its branch keeps its name, so that it can be continued."""
+        self.size -= self.thoughts.popleft().size
+        self.dropped += 1
+
+    def positions(self, branch: str) -> Iterator[tuple[int, Thought]]:
+        """The kept thoughts of a branch, or all if it is empty, with their positions, which count dropped ones too."""
+        for position, thought in enumerate(self.thoughts, self.dropped):
+            if not branch or thought.branchId == branch:
+                yield position, thought
+
+    @property
+    def length(self) -> int:
+        """The number of thoughts so far, with the dropped ones."""
+        return self.dropped + len(self.thoughts)
+
     def has(self, number: int) -> bool:
-        """Whether a thought has this number."""
+        """Return True if a kept thought has this number."""
         return any(thought.thoughtNumber == number for thought in self.thoughts)

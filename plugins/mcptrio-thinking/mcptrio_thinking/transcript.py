@@ -28,6 +28,8 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
     left_out = len(sequence.thoughts) - len(parts)
     if left_out:
         parts.append(f"({left_out} earlier thoughts are left out; {pager} shows them.)\n")
+    if sequence.dropped:
+        parts.append(f"({sequence.dropped} earlier thoughts were dropped to make room.)\n")
     parts.append(f"# Thoughts of {sequence.id}\n")
     return "\n".join(reversed(parts))
 

@@ -8,8 +8,6 @@ from mcptrio_thinking.owners import SequenceOwner
 from mcptrio_thinking.sequences import Sequences
 from mcptrio_thinking.thoughts import Thought
 
-from mcptrio import ToolError
-
 ADA = SequenceOwner("principal:ada", "1")
 BOB = SequenceOwner("principal:bob", None)
 
@@ -46,9 +44,26 @@ def test_caller_over_its_limit_evicts_its_own_sequences() -> None:
     for _ in range(3):
         sequences.add(ADA, "w", thought("x" * 2000))
     assert sequences.ids(ADA) == ["w"]
-    with pytest.raises(ToolError, match="is full: it holds 9200 of 10000 bytes"):
-        sequences.add(ADA, "w", thought("x" * 2000))
-    assert len(sequences.find(ADA, "w").thoughts) == 4  # type: ignore[union-attr]
+
+
+def test_full_sequence_drops_its_earliest_thoughts() -> None:
+    by_bytes, by_number = Sequences(Config(max_bytes=10_000), Clock()), Sequences(Config(max_thoughts=4), Clock())
+    for number in range(6):
+        for sequences in (by_bytes, by_number):
+            sequences.add(ADA, "w", thought(str(number) * 2000))
+
+    for sequences in (by_bytes, by_number):
+        sequence = sequences.find(ADA, "w")
+        assert sequence is not None
+        assert (sequence.dropped, sequence.length, sequence.size) == (2, 6, 9200)
+        assert [each.thought[0] for each in sequence.thoughts] == ["2", "3", "4", "5"]
+    assert by_number.clear(ADA, "w") == 6
+
+
+def test_thought_that_is_larger_than_all_that_is_kept_is_kept_alone() -> None:
+    sequences = Sequences(Config(max_bytes=10_000), Clock())
+    for _ in range(2):
+        assert len(sequences.add(ADA, "w", thought("x" * 15_000)).thoughts) == 1
 
 
 def test_number_of_callers_is_limited() -> None:

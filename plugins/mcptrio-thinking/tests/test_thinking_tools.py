@@ -290,15 +290,29 @@ async def test_long_transcript_is_truncated_to_its_end() -> None:
     assert len(contents.text) < 1200
 
 
+async def test_full_sequence_takes_more_thoughts_and_says_how_many_were_dropped() -> None:
+    async with connected(max_thoughts=3) as client:
+        for number in range(1, 6):
+            noted = await think(client, {**FIRST, "thoughtNumber": number}, sequence_id="s")
+        assert noted["thoughtHistoryLength"] == 5
+        first = await client.call_tool("get_sequence", {"sequence_id": "s", "limit": 2})
+        [contents] = (await client.read_resource("thinking://s")).contents
+        await think(client, {**FIRST, "thoughtNumber": 6}, sequence_id="s")
+        cursor = first.structured_content["next_cursor"]
+        second = await client.call_tool("get_sequence", {"sequence_id": "s", "cursor": cursor})
+
+    assert first.text.startswith("[2 earlier thoughts were dropped to make room]\nThought 3 of")
+    assert "(2 earlier thoughts were dropped to make room.)" in contents.text
+    # A thought that is dropped between two pages does not shift the second.
+    assert [each["thoughtNumber"] for each in second.structured_content["items"]] == [5, 6]
+
+
 async def test_arguments_over_a_limit_are_refused() -> None:
-    async with connected(max_thought_bytes=100, max_thoughts=2) as client:
+    async with connected(max_thought_bytes=100) as client:
         assert "at most 100 bytes, got 102" in await refusal(
             client, "sequentialthinking", **{**FIRST, "thought": "é" * 51}
         )
-        for _ in range(2):
-            await think(client, FIRST, sequence_id="s")
-        assert "is full" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="s")
-        assert (await think(client, FIRST, sequence_id="t"))["thoughtHistoryLength"] == 1
+        await think(client, FIRST, sequence_id="s")
         assert "at `sequence_id`, got 'a/b'" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="a/b")
         assert "at `branchId`, got 201" in await refusal(client, "sequentialthinking", **FIRST, branchId="b" * 201)
         assert "at `cursor`" in await refusal(client, "get_sequence", sequence_id="s", cursor="end")
