@@ -60,7 +60,7 @@ HOW_TO_INSTALL: Final[Mapping[str, str]] = {
     "pyright-langserver": "; install it with `pip install pyright`",
     "typescript-language-server": "; install it with `npm install -g typescript-language-server typescript@5`",
 }
-"""What a message about a missing program of a default server says at its end."""
+"""The end of the message for a missing program of a default server."""
 
 
 @frozen(kw_only=True)

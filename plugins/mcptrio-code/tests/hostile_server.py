@@ -81,7 +81,7 @@ def symbols(uri: str) -> Any:
 
 
 def publish(uri: str) -> None:
-    """Report on documents: one that is not open, then none, then two diagnostics."""
+    """Publish diagnostics: for a document that is not open, then an empty list, then two."""
     range = {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 1}}
     send({"method": "textDocument/publishDiagnostics", "params": {"uri": "file:///other", "diagnostics": 1}})
     send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})

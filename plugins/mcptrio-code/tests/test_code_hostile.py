@@ -1,4 +1,4 @@
-"""Language servers that misbehave, as processes: tests/hostile_server.py."""
+"""Language servers that misbehave; the processes run hostile_server.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty documents that the libraries of other programs write, and a client of a server with the plugin.
+"""Twenty documents, written with the libraries of other programs, and a client of a server with the plugin.
 
 The texts are from the public domain: Carroll, Darwin and Poe.
 """
@@ -55,7 +55,7 @@ def wrapped(text: str, width: int = 80) -> list[str]:
 
 
 def pdf(pages: Sequence[Sequence[str]], **options: Any) -> bytes:
-    """Pages of lines; a page without lines has a picture only. A line ``#TITLE`` is a bookmark as well."""
+    """Return a PDF of pages of lines. A page without lines has only a picture. A line ``#TITLE`` is also a bookmark."""
     file = io.BytesIO()
     canvas = Canvas(file, pagesize=(600, 800), invariant=True, **options)
     canvas.setTitle("Galápagos")
@@ -187,7 +187,7 @@ def html_table() -> str:
 
 
 def corpus() -> dict[str, bytes]:
-    """The documents by their names."""
+    """Return the documents by name."""
     odt_rows = "".join(f"<table:table-row>{''.join(map(odt_cell, row))}</table:table-row>" for row in CELLS)
     return {
         "alice.pdf": pdf([["#Chapter I", *wrapped(ALICE)], ["#Chapter II", *wrapped(DARWIN)]]),
@@ -219,7 +219,7 @@ def corpus() -> dict[str, bytes]:
 
 @pytest.fixture(scope="session")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the corpus."""
+    """Return a folder with the corpus."""
     folder = tmp_path_factory.mktemp("documents")
     for name, data in corpus().items():
         (folder / name).write_bytes(data)

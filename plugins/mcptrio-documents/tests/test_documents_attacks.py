@@ -1,4 +1,4 @@
-"""Documents and paths that try to do harm: an error says why, and nothing runs on."""
+"""Hostile documents and paths: the error has the reason, and no process remains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def refused(data: bytes, name: str, **settings: Any) -> str:
 
 
 async def outcome(data: bytes, name: str, **settings: Any) -> str:
-    """The text of a document, or why there is none."""
+    """Return the text of a document, or its error."""
     try:
         document = await DocumentConverter(Config(**settings)).convert(data, name)
     except ToolError as error:

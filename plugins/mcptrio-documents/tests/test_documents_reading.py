@@ -1,4 +1,4 @@
-"""Every kind of document becomes Markdown, page by page."""
+"""Every kind of document is converted to Markdown, page by page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def converted(documents: Path) -> Mapping[str, PagedDocument | ToolError]:
-    """All documents, or the errors."""
+    """Return all converted documents, or their errors."""
     found: dict[str, PagedDocument | ToolError] = {}
     converter = DocumentConverter(Config(max_processes=3))
 

@@ -1,4 +1,4 @@
-"""The tools: ranges, pieces, searches, and how an answer says what comes next."""
+"""The tools: ranges, pieces, searches, and the notes on how to continue."""
 
 from __future__ import annotations
 

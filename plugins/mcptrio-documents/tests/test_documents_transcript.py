@@ -1,4 +1,4 @@
-"""A PDF of 40 pages questioned, as the README says: our half of benchmarks/transcripts/document.py."""
+"""The questions about a PDF of 40 pages in the README, asked of this plugin by benchmarks/transcripts/document.py."""
 
 from __future__ import annotations
 

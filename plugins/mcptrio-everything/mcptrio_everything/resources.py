@@ -56,7 +56,7 @@ async def watched_resource() -> str:
 
 @resource("demo://resource/static/document/features.md", mime_type="text/markdown")
 async def features_document() -> str:
-    """What this server shows."""
+    """Features of this server."""
     return (
         "# Everything\n\n"
         "Tools with every kind of content, progress, logging, questions to the user and the model;\n"

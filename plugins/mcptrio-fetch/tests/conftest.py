@@ -18,7 +18,7 @@ from mcptrio.types import CallToolResult, TextContent
 
 @frozen
 class Seen:
-    """A request as it reached the site."""
+    """A request that the site received."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Documents from a site become Markdown with mcptrio-documents, in the pieces and within the limits of pages."""
+"""mcptrio-documents converts documents of a site to Markdown, with the pieces and limits of pages."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_time_of_a_conversion_is_limited(reading: Any, site: Any) -> None:
 
 
 async def test_cancelled_call_ends_the_conversion(reading: Any, site: Any) -> None:
-    """The fixture of all tests looks for what is left of it."""
+    """The fixture of all tests checks that no process remains."""
     site.page("/d.pdf", SLOW, "application/pdf")
     async with reading(allow_private=True) as reader:
         with trio.move_on_after(1) as scope:

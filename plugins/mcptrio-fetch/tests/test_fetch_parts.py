@@ -52,7 +52,7 @@ async def test_plugin_is_configured_by_a_table() -> None:
 
 
 def test_http_client_is_imported_on_first_use() -> None:
-    """Without it, the server starts as fast as without the plugin."""
+    """Until the first use, the plugin does not slow the start of the server."""
     heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego", "mcptrio_documents")
     code = f"import mcptrio_fetch, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""The results for a model and a user, for pages that exist."""
+"""The results of the tools, the prompt and the resources for pages that exist."""
 
 from __future__ import annotations
 

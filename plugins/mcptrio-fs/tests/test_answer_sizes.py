@@ -50,7 +50,7 @@ TEXTS = {
 
 
 def text_of(result: CallToolResult) -> str:
-    """Return the text of a result that has nothing else but what the text shows."""
+    """Return the text of a result whose structured content has nothing that the text lacks."""
     assert not result.is_error, result
     [block] = result.content
     assert isinstance(block, TextContent)

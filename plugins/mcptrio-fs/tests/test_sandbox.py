@@ -301,7 +301,7 @@ class TestRaces:
             thread.join()
 
     def rounds(self, is_enough: Callable[[], object], least: int = ROUNDS) -> Iterator[int]:
-        """More of them where the other thread did not have its turn, or stood still while nothing was in place."""
+        """Yield more rounds if the other thread did not run, or was suspended while the path did not exist."""
         deadline = time.monotonic() + 30
         for number in count():
             if (number >= least and is_enough()) or time.monotonic() > deadline:

@@ -81,7 +81,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def text(result: str | DirectoryListing | SizedListing | Found | Details) -> str:
-    """Return what the model reads."""
+    """Return the text of a result."""
     match result:
         case DirectoryListing():
             return listing_text(result)

@@ -1,4 +1,4 @@
-"""Real repositories to work in, a place outside them, and a client of a server with the plugin."""
+"""Real repositories, a repository that is not allowed, and a client of a server with the plugin."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Repo:
         return (self.path / ".git" / head.removeprefix("ref: ")).read_text().strip() if head[:4] == "ref:" else head
 
     def program(self, name: str, marker: Path, body: str = "cat") -> Path:
-        """An executable that leaves a marker when it runs."""
+        """Return an executable that creates a marker file when it runs."""
         path = self.path.parent / name
         path.write_text(f"#!/bin/sh\ntouch '{marker}'\n{body}\n")
         path.chmod(0o755)
@@ -104,7 +104,7 @@ Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Caller]]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set a temporary home, so that the user's configuration does not count."""
+    """Set a temporary home, so that the user's configuration is not used."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / ".gitconfig").write_text(_CONFIG)
@@ -151,7 +151,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repo(template: Path, tmp_path: Path) -> Repo:
-    """Two commits, ``a.txt`` and ``src/b.py``."""
+    """Return a repository with two commits, ``a.txt`` and ``src/b.py``."""
     return Repo(Path(shutil.copytree(template / "repo", tmp_path / "inside" / "repo")))
 
 

@@ -202,7 +202,7 @@ async def test_foreign_work_tree_is_refused(repo: Repo, outside: Repo, call: Cal
 async def test_cached_git_configuration_is_invalidated_by_a_change(
     repo: Repo, outside: Repo, call: Caller, tmp_path: Path
 ) -> None:
-    """The programs that it names are looked up once, and again when one of its files changes."""
+    """The configured programs are read once, and again when a configuration file changes."""
     marker = tmp_path / "marker"
     program = str(repo.program("program", marker))
     included, config = tmp_path / "included", repo.path / ".git/config"
@@ -380,7 +380,7 @@ async def test_output_flood_is_truncated_and_its_command_ended(repo: Repo, serve
 async def test_slow_command_ends_at_its_timeout_and_on_cancellation(
     repo: Repo, serve: Any, tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
-    """A replacement for git that starts a child and hangs."""
+    """The command is a replacement for git that starts a child and hangs."""
     started = tmp_path / "started"
     slow = repo.path.parent / "slow-git"
     slow.write_text(

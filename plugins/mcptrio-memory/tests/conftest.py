@@ -19,7 +19,7 @@ Open = Callable[..., AbstractAsyncContextManager[Client]]
 
 @frozen
 class Installed:
-    """The plugin as the loader would register it, with the test's settings."""
+    """Registers the plugin with the settings of a test, as the loader does."""
 
     config: Config
 

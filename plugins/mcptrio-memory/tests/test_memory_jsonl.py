@@ -1,4 +1,4 @@
-"""Import and export in the form of the reference server's file."""
+"""Import and export in the file format of the reference server."""
 
 from __future__ import annotations
 

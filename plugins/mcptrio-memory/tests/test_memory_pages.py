@@ -19,7 +19,7 @@ async def pages(call, client, tool: str, **arguments: Any) -> list[dict[str, Any
 
 @pytest.fixture
 async def star(open_memory, call):
-    """A hub with 60 relations, a node with 100 observations, and a relation without ends."""
+    """A hub with 60 relations, a node with 100 observations, and a relation whose entities do not exist."""
     async with open_memory(max_answer_bytes=2000, limit=10) as client:
         spokes = [{"name": f"n{number}", "entity_type": "spoke", "observations": ["text"]} for number in range(60)]
         hub = {"name": "hub", "entity_type": "hub", "observations": [f"text {number}" for number in range(100)]}

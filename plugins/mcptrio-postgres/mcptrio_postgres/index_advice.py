@@ -100,7 +100,7 @@ _SINCE: Final = """
 
 @frozen(kw_only=True)
 class IndexAdvice:
-    """One index to create or drop, or a table to look at."""
+    """An index to create or drop, or a table to check."""
 
     kind: AdviceKind
     table: str

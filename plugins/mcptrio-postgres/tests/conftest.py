@@ -63,7 +63,7 @@ class ShopDatabase:
         return f"postgresql://{role}@127.0.0.1:{self.server.port}/{self.name}"
 
     def ask(self, sql: str) -> list[Any]:
-        """Return rows, read from outside."""
+        """Return rows, read through another connection."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
@@ -101,7 +101,7 @@ def shop(postgres: PostgresServer) -> ShopDatabase:
 
 @pytest.fixture
 def own_shop(postgres: PostgresServer) -> Iterator[ShopDatabase]:
-    """The same for one test, which may change it."""
+    """A new database with customers and orders, which the test may change."""
     name = new_prefix()
     postgres.run(f"CREATE DATABASE {name} TEMPLATE made_shop")
     yield ShopDatabase(postgres, name)

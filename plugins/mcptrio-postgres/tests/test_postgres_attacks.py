@@ -18,7 +18,7 @@ STATE = """
         (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_largeobject_metadata),
         (SELECT count(*) FROM pg_roles), current_setting('work_mem')
 """
-"""What no attack may change."""
+"""The state that no attack may change."""
 
 ATTACKS = [
     "COMMIT",
@@ -115,7 +115,7 @@ async def test_attacks_are_refused_and_change_nothing(postgres_client: Any, shop
 async def test_cursor_that_only_reads_is_what_stops_statements(
     postgres_client: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server refuses what the check of the text would let pass."""
+    """The server refuses statements that the check of the text accepts."""
     monkeypatch.setattr("mcptrio_postgres.read_tools.single_statement", lambda sql, *_: sql)
     before = shop.ask(STATE)
     async with postgres_client(max_connections=1) as client:

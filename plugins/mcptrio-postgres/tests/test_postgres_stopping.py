@@ -1,4 +1,4 @@
-"""Cancellation, deadlines, locks, limits of connections, and a server that goes away."""
+"""Cancellation, deadlines, locks, limits of connections, and a server that stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database of 80 tables analysed, as the README says: our half of benchmarks/transcripts/database.py."""
+"""The questions about 80 tables in the README, asked of this plugin by benchmarks/transcripts/database.py."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class Config:
     """Ended commands whose output is kept, 1 to 10,000; the oldest is removed first."""
 
     keep_seconds: float = field(default=900.0, validator=_seconds(0, 10**7))
-    """How long the output of an ended command is kept."""
+    """Seconds for which the output of an ended command is kept."""
 
     log_bytes: int = field(default=256 * _KIB, validator=_count(4 * _KIB, 64 * _MIB))
     """Output kept for each stream of a command, 4 KiB to 64 MiB: half from the beginning, half from the end."""

@@ -97,7 +97,7 @@ class ProcessList:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class InputResult:
-    """How much of the input was accepted."""
+    """The accepted part of the input."""
 
     process: ProcessInfo
     bytes_taken: Annotated[int, "Bytes that the process has accepted; the rest was dropped."]

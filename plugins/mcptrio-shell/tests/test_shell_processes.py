@@ -225,7 +225,7 @@ async def test_process_is_available_to_its_owner_only(inside: Path) -> None:
 
 
 async def test_cancelled_start_leaves_no_process(inside: Path) -> None:
-    """The start is cancelled at each moment of it."""
+    """The start is cancelled at several moments."""
     script = ("sh", "-c", "trap '' TERM; sleep 60; sleep 60")
     command = PermittedCommand(
         argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"}

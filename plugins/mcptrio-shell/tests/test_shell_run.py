@@ -36,7 +36,7 @@ def parent_of(pid: int) -> int:
 
 
 def lines_of(path: Path) -> str:
-    """Return the content of a file, once it ends with a line end."""
+    """Wait until the content of a file ends with a line end, and return it."""
     text = path.read_text() if path.exists() else ""
     return text if text.endswith("\n") else ""
 
@@ -48,7 +48,7 @@ async def gone(pid: int) -> None:
 
 
 async def written(path: Path) -> str:
-    """Return the content that a command has written to a file, once it exists."""
+    """Wait until a command has written a file, and return its content."""
     with trio.fail_after(30):
         while not (text := lines_of(path)):  # noqa: ASYNC110 - another process makes it true
             await trio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Front matter as hosts read it, with a parser of YAML 1.2."""
+"""Front matter has the values that hosts read with a YAML 1.2 parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From folders to a catalogue: served and refused skills."""
+"""The scan of folders: served and refused skills."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ async def test_change_is_visible_to_the_next_request(skills_folder: Path) -> Non
 
 
 async def test_file_replaced_by_a_link_is_not_read(skills_folder: Path, tmp_path: Path) -> None:
-    """It is replaced between the scan and the read."""
+    """The file is replaced between the scan and the read."""
     secret = tmp_path / "secret"
     secret.write_text("secret")
     async with connected(skills_folder, watch_interval=0) as client:

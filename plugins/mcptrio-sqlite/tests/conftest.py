@@ -36,7 +36,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 @pytest.fixture(scope="session")
 def made_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Created once, and copied by tests."""
+    """Return a database file, which is created once and copied by the tests."""
     path = tmp_path_factory.mktemp("shop") / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA synchronous = OFF;" + SHOP)
@@ -45,7 +45,7 @@ def made_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shop(made_shop: Path, tmp_path: Path) -> Path:
-    """A file with customers and orders."""
+    """Return a database file with customers and orders."""
     return Path(shutil.copy(made_shop, tmp_path / "shop #1?.db"))
 
 
@@ -65,7 +65,7 @@ def sqlite_client(shop: Path) -> Connect:
 
 @pytest.fixture
 def rows_in(shop: Path) -> Callable[[str], list[Any]]:
-    """Return the content of the file, read from outside."""
+    """Return a function that runs a query through another connection."""
 
     def rows(sql: str) -> list[Any]:
         with closing(sqlite3.connect(shop)) as connection:

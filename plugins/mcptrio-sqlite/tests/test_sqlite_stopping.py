@@ -22,7 +22,7 @@ ENDLESS_ROWS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) 
 ENDLESS_WRITE = f"INSERT INTO texts(body) {ENDLESS_ROWS}"
 
 ONE_STEP = "instr(replace(hex(zeroblob(3800000)), '00', 'ab'), replace(hex(zeroblob(1800000)), '00', 'ab') || 'b')"
-"""One call of a function that takes two minutes, during which SQLite does not check for interrupts."""
+"""A statement with one function call of two minutes, during which SQLite does not check for interrupts."""
 ROOM = 8 * 2**20
 """Bytes of the largest value, as this function needs it."""
 
@@ -40,17 +40,17 @@ def children(of: int | None = None) -> dict[int, str]:
 
 
 def is_at_work() -> bool:
-    """Return whether a process runs a query, which keeps a processor busy."""
+    """Return True if a process runs a query, which keeps a processor busy."""
     return "R" in children().values()
 
 
 def peak_of(process: int) -> int:
-    """Return its peak memory in bytes."""
+    """Return the peak memory of a process in bytes."""
     return 1024 * int(Path(f"/proc/{process}/status").read_text().partition("VmHWM:")[2].split()[0])
 
 
 def is_gone(process: int) -> bool:
-    """Return whether an orphan has ended; the tests adopt orphans, so that none is overlooked."""
+    """Return True if an orphan has ended. The tests adopt orphans, so that none is overlooked."""
     with suppress(ChildProcessError):
         os.waitpid(process, os.WNOHANG)
     return not Path(f"/proc/{process}").exists()

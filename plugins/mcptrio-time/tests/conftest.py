@@ -18,7 +18,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @define
 class Installed:
-    """The plugin as the loader would register it, with the test's clock."""
+    """Registers the plugin with the clock of a test, as the loader does."""
 
     seconds: float = datetime.fromisoformat("2026-07-15T10:20:30Z").timestamp()
 
