@@ -16,11 +16,11 @@ from attrs import field, frozen
 
 from mcptrio.client.url_checks import URLCheck
 from mcptrio.ground.quoting import printable, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.schema.form_fields import Choice, FormField
 from mcptrio.schema.form_schemas import ElicitationLimits, check_text, read_fields
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL", "read_form", "read_url"]
 

@@ -30,6 +30,7 @@ from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import ChangeFollower, HostChanges, report_task
@@ -44,7 +45,6 @@ from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Host"]
 

@@ -20,10 +20,10 @@ from mcptrio.client.listings import Listing
 from mcptrio.errors import ConnectionClosed, InvalidParams, MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.host.listing import HostList, HostTool, hosted
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.names import hosted_names
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["ITEM_NOUNS", "ListKind", "NamedKind", "collect_lists", "find", "find_fresh", "list_one"]
 

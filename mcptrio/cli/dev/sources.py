@@ -25,7 +25,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import offered
+from mcptrio.plugins.discovery import installed_entry_points
 
 __all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported_files", "shown"]
 
@@ -77,7 +77,7 @@ class Sources:
         found: list[Path] = []
         left_out = frozenset(without)
         # If only files are served, installed plugins are not looked up.
-        for name, points in offered().items() if plugins is None or plugins else ():
+        for name, points in installed_entry_points().items() if plugins is None or plugins else ():
             if name not in left_out and (plugins is None or name in plugins):
                 for point in points:
                     # find_spec imports the package of a name with a dot.
@@ -89,7 +89,7 @@ class Sources:
     def all(self) -> Iterator[Path]:
         yield from self.files
         for folder in self.folders:
-            yield from _below(folder, _MAX_DEPTH)
+            yield from _walk(folder, _MAX_DEPTH)
 
 
 class SourceWatch:
@@ -192,7 +192,7 @@ def _places(module: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin is not None and spec.has_location else []
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
     inner: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -209,4 +209,4 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
         return
     if depth > 0:
         for path in sorted(inner):
-            yield from _below(Path(path), depth - 1)
+            yield from _walk(Path(path), depth - 1)

@@ -20,7 +20,7 @@ import click
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import check_offered, distribution_of, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, installed_entry_points
 
 __all__ = ["install", "uninstall"]
 
@@ -66,22 +66,22 @@ def _requirement(spec: str) -> str:
     found = _NAME.fullmatch(spec)
     # A path, an archive, or "NAME @ URL" of the dependency specifiers.
     is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
-    if found is None or is_elsewhere or (_normal(found["name"]) + "-").startswith(_PREFIX):
+    if found is None or is_elsewhere or (_normalized(found["name"]) + "-").startswith(_PREFIX):
         return spec
     return f"{_PREFIX}{spec}"
 
 
 def _distribution(name: str) -> str:
     """Return the name under which pip knows the distribution of a plugin."""
-    found = offered()
+    found = installed_entry_points()
     if name in found:
         ours = distribution_of(found[name][0])[0]
         if ours is None:
             raise ConfigError(f"plugin {name} was not installed by an installer; remove it where it is")
         return ours
-    known = {_normal(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
+    known = {_normalized(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
     for each in (name, f"{_PREFIX}{name}"):
-        if _normal(each) in known:
+        if _normalized(each) in known:
             try:
                 return str(distribution(each).name)
             except PackageNotFoundError:
@@ -112,7 +112,8 @@ def _installed() -> dict[str, str]:
     # The import system has cached the folders that pip has changed.
     importlib.invalidate_caches()
     return {
-        name: " ".join(part for part in distribution_of(points[0]) if part) or "-" for name, points in offered().items()
+        name: " ".join(part for part in distribution_of(points[0]) if part) or "-"
+        for name, points in installed_entry_points().items()
     }
 
 
@@ -130,5 +131,5 @@ def _report(before: dict[str, str], after: dict[str, str]) -> None:
         click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
 
 
-def _normal(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -66,7 +66,7 @@ class ServeSettings:
 
     @property
     def as_json(self) -> bool:
-        """Whether the log consists of JSON lines."""
+        """True if the log consists of JSON lines."""
         return (self.options.get("log_format") or self.read.log.format) == "json"
 
     @cached_property
@@ -88,7 +88,7 @@ class ServeSettings:
 
     @property
     def has_store(self) -> bool:
-        """Whether the operator has named a store."""
+        """True if the operator has named a store."""
         return self.options.get("store") is not None or self.read.is_set("stores", "url")
 
     def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
@@ -154,7 +154,7 @@ class ServeSettings:
             try:
                 read = chosen.read()
                 wanted = chosen.wanted(read)
-                server.plugins.instead = isolation(read, self.options, strict=server.plugins.strict)
+                server.plugins.find_replacement = isolation(read, self.options, strict=server.plugins.strict)
                 if wanted.mounts and MOUNT not in server.plugins.plugins:
                     # This is the first mounted server. renew_plugins enables the plugin.
                     add_mounts(server.plugins).disable()
