@@ -20,15 +20,15 @@ from mcptrio import Context, ResourceNotFound, ToolError, completion, lifespan, 
 
 __all__ = ["Config", "Notes"]
 
-MOST_NOTES = 1000
+MAX_NOTES = 1000
 
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of ``[plugins.notes]``.
+    """The settings in ``[plugins.notes]``.
 
     Args:
-        file: Is read when the server starts, and written when it ends; ``None`` keeps the notes in memory.
+        file: Read when the server starts, and written when it stops; ``None`` keeps the notes in memory.
     """
 
     file: Path | None = None
@@ -41,9 +41,9 @@ class Notes:
 
     @tool(read_only=False, destructive=False)
     async def write(self, ctx: Context, name: str, text: str) -> str:
-        """Write a note, and replace an older one of this name."""
-        if name not in self._texts and len(self._texts) >= MOST_NOTES:
-            raise ToolError(f"there are {MOST_NOTES} notes already: delete one first")
+        """Write a note. A note of the same name is replaced."""
+        if name not in self._texts and len(self._texts) >= MAX_NOTES:
+            raise ToolError(f"there are {MAX_NOTES} notes already: delete one first")
         self._texts[name] = text
         # Notify the subscribers, in every revision.
         ctx.notify_resource_updated(f"notes:///{name}")
@@ -51,7 +51,7 @@ class Notes:
 
     @tool(read_only=True)
     async def search(self, words: str) -> list[str]:
-        """Return the names of the notes that contain these words."""
+        """List the names of the notes that contain these words."""
         return [name for name, text in self._texts.items() if words.lower() in text.lower()]
 
     @tool(read_only=False, destructive=True, idempotent=True)
@@ -64,7 +64,7 @@ class Notes:
 
     @resource("notes:///{name}", mime_type="text/markdown")
     async def read(self, name: str) -> str:
-        """The text of a note."""
+        """One note."""
         if name not in self._texts:
             raise ResourceNotFound(f"notes:///{name}")
         return self._texts[name]
@@ -75,7 +75,7 @@ class Notes:
 
     @prompt
     async def summarize(self, name: str) -> str:
-        """Have a note summarized."""
+        """Summarize a note."""
         return f"Summarize in one sentence:\n\n{await self.read(name)}"
 
     @lifespan

@@ -1,1 +1,1 @@
-"""The parts of a server: tools, resources, prompts and completion, and the classes behind them."""
+"""The capabilities of a server: tools, resources, prompts, completion, logging, subscriptions and tasks."""

@@ -1,8 +1,8 @@
 """Access decisions: the entries that a principal (the authenticated user or client) may list and use, and the scopes
 that it lacks.
 
-The capabilities use this, and so does HTTP before it responds. If only scopes are missing, the response names them.
-If a plugin's authorizer refuses, the entry does not exist for this principal.
+The capabilities use this, and so does the HTTP endpoint before it responds. If only scopes are missing, the response
+names them. If a plugin's authorizer refuses, the entry does not exist for this principal.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
@@ -24,6 +24,8 @@ __all__ = ["Access"]
 
 
 class Access:
+    """The access rules of one server."""
+
     def __init__(
         self, authorizers: Authorizers, tools: Registry[Any], resources: ResourceIndex, prompts: Registry[Any]
     ) -> None:
@@ -35,17 +37,16 @@ class Access:
             "resources/read": ("uri", resources.get),
             "resources/subscribe": ("uri", resources.get),
         }
-        """By method: the parameter that names the entry, and the function that finds it."""
+        """For each method that uses an entry, the parameter that names the entry, and the function that finds it."""
 
     @property
     def is_restricted(self) -> bool:
-        """Whether any entry is restricted."""
-        # Most servers restrict nothing. Their lists then come from the cache, and no entry is checked.
+        """True if access depends on the principal. If not, no entry needs to be checked, and lists are cached."""
         return bool(self.authorizers.functions) or any(registry.is_scoped for registry in self._registries)
 
     def may_list(self, component: Component, principal: Principal | None) -> bool:
-        """Return whether the principal finds the entry in a list."""
-        # The process of an isolated plugin lists everything for its parent, which decides for the real caller.
+        """Return whether lists for the principal contain the entry."""
+        # The process of an isolated plugin lists everything for its parent, which then decides for each client.
         if principal is PARENT:
             return True
         return (self.authorizers.list_all or has_scopes(component, principal)) and self.authorizers.allow(
@@ -53,26 +54,27 @@ class Access:
         )
 
     def visible(self, principal: Principal | None) -> Callable[[Any], bool] | None:
-        """Return a function that tells whether the principal may list an entry, or ``None`` if it may list all."""
+        """Return a function that returns whether the principal may list an entry; ``None`` if it may list all."""
         return (lambda entry: self.may_list(entry.component, principal)) if self.is_restricted else None
 
     def may_use(self, component: Component, principal: Principal | None) -> bool:
+        """Return whether the principal may use the entry."""
         if principal is PARENT:
             return True
         return has_scopes(component, principal) and self.authorizers.allow(component, principal)
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
-        """Return whether the principal may follow changes to a resource. A URI without an entry is not restricted."""
+        """Return whether the principal may subscribe to a resource. A URI without an entry is not restricted."""
         entry = self._by_method["resources/subscribe"][1](uri) if self.is_restricted else None
         return entry is None or self.may_use(entry.component, principal)
 
     def check_use(self, component: Component, principal: Principal | None) -> bool:
-        """Like :meth:`may_use`, for a request that uses the entry now.
+        """Return whether the principal may use the entry, for a request that is about to use it.
 
         Raises:
             InsufficientScope: Only scopes are missing.
         """
-        # First: a principal that may not know of the entry must not learn its scopes either.
+        # Checked before the scopes, because a principal must not learn the scopes of an entry that it may not know.
         if not self.authorizers.allow(component, principal):
             return False
         if not has_scopes(component, principal):
@@ -84,12 +86,12 @@ class Access:
         return True
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
-        """Return all scopes that the requests need if the principal lacks any of them; otherwise an empty result."""
+        """Return all scopes of the entries for which the principal lacks a scope; an empty set if it lacks none."""
         # A server with authorization has already refused anonymous requests.
         if principal is None or not self.is_restricted:
             return frozenset()
         messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
-        wanted = [self._wanted_by(message) for message in messages if isinstance(message, Request)]
+        wanted = [self._component_of(message) for message in messages if isinstance(message, Request)]
         lacking = [
             component.scopes
             for component in wanted
@@ -98,14 +100,13 @@ class Access:
             # An entry that is hidden from the principal must not appear in a challenge.
             and self.authorizers.allow(component, principal)
         ]
-        # All scopes, not only the missing ones: a token that is requested with the missing ones alone would lose the
-        # others.
+        # Including the scopes that the principal has: a client requests a new token with exactly these scopes.
         return frozenset[str]().union(*lacking)
 
-    def _wanted_by(self, request: Request) -> Component | None:
+    def _component_of(self, request: Request) -> Component | None:
         parameter, find = self._by_method.get(request.method, ("", None))
         name = (request.params or {}).get(parameter)
-        # Parameters are not validated yet when HTTP asks.
+        # The HTTP endpoint calls this before the parameters are validated.
         entry = find(name) if find is not None and isinstance(name, str) else None
         component: Component | None = entry.component if entry is not None else None
         return component

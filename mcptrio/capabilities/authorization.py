@@ -1,7 +1,7 @@
 """Authorization of entries: the scopes that authors require, and the authorizers of plugins.
 
-The capabilities ask for each entry of a list and for each call. An entry that a principal may not use is hidden, unless
-only scopes are missing. If an authorizer fails, it refuses.
+The capabilities check each entry of a list and each call. An entry that a principal may not use is hidden, unless only
+scopes are missing. An authorizer that raises refuses access.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
@@ -25,10 +25,10 @@ _log = logging.getLogger("mcptrio.authorization")
 
 @frozen(kw_only=True)
 class Component:
-    """An entry of the server.
+    """An entry of the server, as authorizers see it.
 
     Args:
-        kind: Tool, prompt, resource or template.
+        kind: The kind of the entry; ``resource`` for a template too.
         name: The name of the tool or prompt; the URI or the URI template.
         plugin: The plugin that offers it; ``None`` for the server's own.
         scopes: The scopes that its author requires.
@@ -43,14 +43,15 @@ class Component:
 
 
 Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
-"""Returns whether a principal may use an entry. It must be fast, because it is called for every entry of every list."""
+"""A function that returns whether a principal may use an entry. It must be fast: it is called for every entry of every
+list."""
 
 
 class Authorizers:
     """The authorizers of a server. An entry is allowed if all of them allow it.
 
     Args:
-        list_all: Whether lists also contain entries for which a principal only lacks scopes.
+        list_all: Whether lists contain entries for which a principal only lacks scopes.
     """
 
     def __init__(self, *, list_all: bool = False) -> None:
@@ -68,10 +69,10 @@ class Authorizers:
         self.functions = [each for each in self.functions if each[1] is not owner]
 
     def distrust(self, owner: Owner) -> None:
-        """Refuse access where a failed plugin would decide, until it runs again or is disabled."""
+        """Refuse access instead of calling the authorizers of a failed plugin, until it runs again or is disabled."""
         others = [each for each in self.functions if each[1] is not owner]
         if len(others) < len(self.functions):
-            # A plugin that only had an authorizer would otherwise open its entries by crashing.
+            # Without the authorizer, the failure of a plugin would allow access.
             self.functions = [*others, (_refuse, owner)]
 
     def trust(self, owner: Owner) -> None:
@@ -82,8 +83,8 @@ class Authorizers:
         return all(
             self._call_authorizer(function, owner, component, principal)
             for function, owner in self.functions
-            # The plugin's lifespan has not yielded, so its function may lack the state that it needs.
-            if function is _refuse or not owner.is_kept_back
+            # Before the plugin's lifespan has yielded, its function may lack the state that it needs.
+            if function is _refuse or not owner.is_hidden
         )
 
     @staticmethod
@@ -92,12 +93,12 @@ class Authorizers:
         if isinstance(outcome, Failure):
             _log.error("the authorizer of %s failed", owner.plugin or "the server", exc_info=outcome.error)
             return False
-        # Only True itself allows: a coroutine, from an authorizer that is async by mistake, is truthy.
+        # `is True`, because an authorizer that is async by mistake returns a coroutine, which is truthy.
         return outcome.value is True
 
 
 def has_scopes(component: Component, principal: Principal | None) -> bool:
-    """Return whether the token has the required scopes. Anonymous requests need none."""
+    """Return whether the token has the required scopes. An anonymous request needs none."""
     return principal is None or component.scopes <= principal.scopes
 
 

@@ -1,7 +1,4 @@
-"""The operator's limits on the calls of one plugin: number, rate and time.
-
-Each plugin with such limits has one, and each call of the plugin's functions checks it.
-"""
+"""The operator's limits on the calls of one plugin: concurrency, rate and time. Each call checks them."""
 
 from __future__ import annotations
 
@@ -35,17 +32,17 @@ class CallLimits:
         self.limiter = FairLimiter(concurrency) if concurrency is not None else None
         self._rate = rate
         self._bucket: TokenBucket | None = None
-        """Made at the first call, when it starts to count."""
+        """Made at the first call."""
 
     def check_rate(self) -> None:
         """Count a call.
 
         Raises:
-            RateLimited: There are more calls a second than allowed. The error says when to retry.
+            RateLimited: There are more calls per second than allowed. The error has the time of the next attempt.
         """
         if self._rate is None:
             return
-        # The bucket reads the Trio clock, which does not exist while plugins are loaded.
+        # Not made in __init__, because the bucket needs the Trio clock, which is not running while plugins are loaded.
         if self._bucket is None:
             self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
         if not self._bucket.take():

@@ -1,7 +1,7 @@
-"""Calls an author's function for a request: with its context, its channel to the client and its deadline.
+"""Calls an author's function for a request, with its Context, its input channel and its deadline.
 
-Tools, resources, prompts and completion use this. A function without a Context cannot ask, so it runs in the task of
-the request. A function with a Context may outlive the request, so its input channel decides where it runs.
+Tools, resources, prompts and completion use this. A function without a Context cannot ask the client, so it runs in the
+task of the request. A function with a Context may outlive the request, so its input channel runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcptrio.tasks.channel import TaskChannel
 __all__ = ["FunctionCaller"]
 
 _ANSWERED_BY_QUESTIONS = (CallToolParams, GetPromptParams, ReadResourceParams)
-"""The only requests that may be answered with ``input_required``.
+"""The parameters of the requests that may be answered with ``input_required``.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -40,8 +40,8 @@ class FunctionCaller:
     """Calls the functions of plugins.
 
     Args:
-        state: Counts the calls, and runs functions that are not ``async`` in its threads.
-        logging: Receives the log messages of the functions.
+        state: Counts the calls, and has the limiters of threads.
+        logging: Sends the log messages of the functions.
     """
 
     def __init__(self, state: RuntimeState, logging: Logging) -> None:
@@ -59,16 +59,17 @@ class FunctionCaller:
         timeout: float | None,
         limiter: FairLimiter | None = None,
     ) -> Any:
-        """Return the function's result, or an InputRequiredResult if the client must answer first.
+        """Call a function. Returns its result, or an InputRequiredResult if the client must answer a question first.
 
         Args:
-            timeout: Seconds, from the start of the call; by default the operator's setting.
+            values: The keyword arguments, without the Context.
+            label: The name of the tool or other feature, for the status and the log.
+            timeout: Seconds from the start of the call; by default the operator's setting.
             limiter: The limiter of the tool itself, in addition to those of its plugin.
 
         Raises:
-            RateLimited: There are too many calls of the plugin a second.
+            RateLimited: There are too many calls of the plugin per second.
         """
-        # From here on, the status and the log use this name for the call.
         scope.label = label
         scope.owner = owner.plugin
         with self._state.works.new(label, owner.plugin, scope) as work:
@@ -76,23 +77,24 @@ class FunctionCaller:
             if limits is not None:
                 limits.check_rate()
                 timeout = limits.timeout if timeout is None else timeout
-            # The tool's own limiter first: calls that wait for a slow tool must not hold the places of other tools.
+            # The tool's own limiter is first, because calls that wait for a slow tool must not hold places of other
+            # tools.
             if limiter is not None:
                 await work.hold(limiter, "tool")
             if limits is not None and limits.limiter is not None:
                 await work.hold(limits.limiter, "plugin")
-            # Sync functions need a thread too. It is acquired last, because threads are the scarcest resource.
+            # The thread is last, because threads are the scarcest resource.
             if function.in_thread:
                 await work.hold(self._state.threads.of_calls(owner.plugin), "thread")
-            # The deadline starts here, because the function does not count its time in the queue.
+            # The timeout starts here, because the time in the queue does not count.
             scope.begin(timeout)
             # A call that was cancelled or timed out while it waited must not begin.
             await trio.lowlevel.checkpoint_if_cancelled()
-            # Most functions have no context. They need no channel, which saves about a tenth of a short call.
-            # A call that may become a task needs a channel too.
+            # A function without a context needs no channel, unless its call may become a task. That saves about a tenth
+            # of a short call.
             if function.context is None and scope.plan is None:
-                if function.direct is not None:
-                    return await function.direct(**values)
+                if function.call_async is not None:
+                    return await function.call_async(**values)
                 return await function(values, None, work)
             channel = _channel(scope, work, self._state.runs)
             context = Context(channel, self._logging, owner, self._state.loop)
@@ -100,7 +102,7 @@ class FunctionCaller:
             async def handler() -> Any:
                 return await function(values, context, work)
 
-            # A thread cannot be suspended and continued with the answers, so a sync handler runs again instead.
+            # A sync function is not parked, because it would block a thread. It runs again with the answers.
             return await channel.run(handler, parks=not function.in_thread)
 
 
@@ -108,10 +110,9 @@ def _channel(scope: RequestScope, work: Work, runs: Runs) -> InputChannel:
     if scope.task is not None:
         return TaskChannel(scope, work, runs)
     inputs = scope.request.peer.revision.inputs
-    # Handshake revisions send questions as requests while the handler waits.
     if inputs is Inputs.BACK_CHANNEL:
         return BackChannel(scope)
     if isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
         return RoundTrips(scope, work, runs)
-    # Other requests of 2026-07-28 cannot carry a question, so asking raises an error that says so.
+    # The responses to other requests of 2026-07-28 cannot contain questions.
     return NoChannel(scope)

@@ -1,6 +1,6 @@
-"""The catalogue of a server: everything that it offers, who may use it, and what plugins add around requests.
+"""The catalogue of a server: its entries, the capabilities that answer from them, access rules, and middleware.
 
-The server makes it. The supervisor takes its handlers from it, and plugins change it.
+The server makes it. The supervisor uses its handlers, and plugins add to it.
 
     Catalog ── registries: tools, resources, templates, prompts, completions
        ├────── capabilities that answer requests from them: Tools, Resources, Prompts, Completions, Subscriptions, ...
@@ -34,7 +34,8 @@ from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.task_results import TaskResults
 from mcptrio.capabilities.tasks import TaskMethods
-from mcptrio.capabilities.tools import ToolEntry, Tools
+from mcptrio.capabilities.tool_entries import ToolEntry
+from mcptrio.capabilities.tools import Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
@@ -84,13 +85,13 @@ class Catalog:
         self.tools = Tools(tools, access, calls, settings, state, self._add_tasks)
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)
-        # Passed as a function, because the advertised capabilities change with the entries.
         tasks = TaskMethods(self.tools.tasks)
+        # The capabilities are passed as a function, because they change with the entries.
         self.subscriptions = Subscriptions(state, access, tasks, lambda: self.lifecycle.capabilities)
         for kind, registry in self.registries.items():
-            # Clients are not notified of completions, because completions are not listed.
+            # There is no notification for completions, because they are not listed.
             if kind != "completions":
-                # The protocol has one notification for both resources and templates.
+                # Resources and templates have the same notification.
                 changed = "resources" if kind == "templates" else kind
                 registry.on_change(partial(self.subscriptions.changed, changed))
         self.routes = Routes(state.surrounding)
@@ -109,7 +110,6 @@ class Catalog:
             TaskResults(self.tools.tasks),
         ):
             self.handlers.update(capability.handlers)
-        # Created last, because it checks names against the handlers above.
         self.methods = Methods(self.handlers, calls, state)
         self._register: Mapping[type[Mark], Callable[[Any, Any, Owner], str]] = {
             ToolMark: self.tools.register,
@@ -129,7 +129,7 @@ class Catalog:
         return self._register[type(mark)](function, mark, owner)
 
     def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:
-        """Return the registries for marks of this kind; none for methods."""
+        """Return the registries for marks of this kind. Methods have none."""
         names = ("resources", "templates") if kind is ResourceMark else (kind.kind,)
         return tuple(self.registries[name] for name in names if name in self.registries)
 
@@ -139,9 +139,9 @@ class Catalog:
             self.registries[kind].announce()
 
     def publish(self, owner: Owner) -> None:
-        """Publish the entries of an owner that were held back, and notify clients."""
-        # Before the registries, because their observers may list immediately.
-        owner.is_kept_back = False
+        """Show the hidden entries of an owner, and notify clients."""
+        # Before the registries, because their observers may list entries immediately.
+        owner.is_hidden = False
         for registry in self.registries.values():
             registry.publish(owner)
         self.authorizers.trust(owner)
@@ -155,8 +155,8 @@ class Catalog:
         for registry in self.registries.values():
             registry.withdraw(owner, reserve=reserve)
         self.methods.withdraw(owner)
-        # A parked handler belongs to code that is about to be replaced.
-        self.state.parking.clear("its plugin has left", owner=owner.name)
+        # A parked handler would continue in the old code of the plugin.
+        self.state.parking.clear("its plugin was stopped", owner=owner.name)
         self.middleware.withdraw(owner)
         self.routes.withdraw(owner)
 
@@ -167,7 +167,7 @@ class Catalog:
 
 
 class CatalogRegistrar(Registrar):
-    """A registrar of a catalogue: the server, and the one of each plugin."""
+    """The registrar of a server, which adds to its catalogue. Each plugin has a subclass of it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -181,7 +181,7 @@ class CatalogRegistrar(Registrar):
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         wire = dict(params) if params else None
         require_json(wire or {}, method)
-        # A copy: a session may end while its notification is queued.
+        # A copy, because a session may end while its notification is queued.
         for session in list(self._catalog.state.sessions):
             session.send_wire(method, wire)
         await trio.lowlevel.checkpoint()
@@ -200,7 +200,7 @@ class CatalogRegistrar(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        # It has the methods of a limiter that Trio needs, but does not inherit from Trio's class.
+        # FairLimiter has the methods that Trio calls, but trio.CapacityLimiter cannot be subclassed.
         return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(None))
 
     def _offer(self, function: Any, mark: Mark) -> str:
@@ -211,6 +211,6 @@ class CatalogRegistrar(Registrar):
 
 
 def catalog_of(registrar: Registrar) -> Catalog:
-    """Return the catalogue behind a registrar, for mcptrio's own mounts; not for plugins."""
+    """Return the catalogue of a registrar. Only mcptrio's own mounts use it."""
     assert isinstance(registrar, CatalogRegistrar)
     return registrar._catalog

@@ -1,7 +1,7 @@
 """Completion: ``completion/complete`` for the arguments of prompts and the variables of templates.
 
-Candidates come from a function, from a list, or from the type of the argument (``Literal``, ``Enum``, ``bool``). They
-are ranked and cut here.
+Candidates come from a function, from a list, or from the type of the argument (``Literal``, ``Enum``, ``bool``). The
+best matches are sent.
 
 Source: MCP 2026-07-28, server/utilities/completion.
 """
@@ -26,35 +26,37 @@ from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.request import Handler, RequestScope
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["CompletionEntry", "Completions"]
 
 RATE = 50.0
 """Completions per second of one session. A person types about ten characters a second."""
-# Twice the rate: a client asks for several arguments of a form at once.
 BURST = 100.0
-# Candidates are compared with every character of it.
+"""Completions at once after a pause: a client may ask for several arguments of a form."""
 MAX_VALUE_CHARS = 4096
+"""Characters of the typed text, which is compared with many candidates."""
 MAX_CALLERS = 1000
-"""Callers with their own rate; when full, the least recently seen one is evicted."""
+"""Callers without a session that have their own rate. When full, the least recently used one is evicted."""
 
 
 @define(eq=False, slots=True)
 class CompletionEntry:
-    """A registered completion: a function, or a list."""
+    """A registered completion: a function or a list of values."""
 
     key: str
     owner: Owner
     candidates: Function | Sequence[str]
     scopes: frozenset[str] = frozenset()
-    """Always empty: the scopes of the completed entry apply."""
+    """Always empty, because the scopes of the prompt or template apply."""
 
 
 class Completions:
+    """Handles ``completion/complete``."""
+
     def __init__(
         self,
         registry: Registry[CompletionEntry],
@@ -80,7 +82,7 @@ class Completions:
         """
         offered: Function | Sequence[str]
         if callable(candidates):
-            # Values arrive as text and are passed on as text, so the signature is not compiled.
+            # The function receives values as text, so its signature needs no conversion.
             function = Function(candidates, raw=True)
             others = function.parameters - {"value", "arguments", function.context}
             if others:
@@ -99,20 +101,20 @@ class Completions:
         typed = params.argument.value
         if len(typed) > MAX_VALUE_CHARS:
             raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters at `argument.value`, got {len(typed)}")
-        # A session of several users, such as a gateway, shares one bucket. Requests beyond it are refused, not queued.
+        # The users of a gateway share one session, and therefore one bucket. Requests beyond the rate are refused.
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
         of, ref = (
             ("prompt", params.ref.name) if isinstance(params.ref, PromptReference) else ("resource", params.ref.uri)
         )
-        # First, because it refuses unknown prompts and arguments before an author's function runs.
+        # Before the author's function runs, because this refuses unknown prompts and arguments.
         choices = self._choices(params, ref, scope)
         entry = self.registry.get(completion_key(of, ref, params.argument.name))
         candidates: Iterable[str] = choices
         if entry is not None:
             if isinstance(entry.candidates, Function):
-                settled = params.context.arguments if params.context is not None else {}
-                offered = await self._offered(scope, entry, entry.candidates, typed, settled)
+                chosen = params.context.arguments if params.context is not None else {}
+                offered = await self._call_function(scope, entry, entry.candidates, typed, chosen)
                 if isinstance(offered, Completion):
                     return CompleteResult(completion=offered)
                 candidates = offered
@@ -125,18 +127,18 @@ class Completions:
         if scope.session.connection.peer is not None:
             return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
         caller = scope.caller
-        # Removed and added again, so that the dict is in the order of last use.
+        # Removed and added again, to keep the dict in the order of last use.
         bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
         self._buckets[caller] = bucket
         if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         return bucket
 
-    async def _offered(
-        self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, settled: Mapping[str, str]
+    async def _call_function(
+        self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, chosen: Mapping[str, str]
     ) -> Iterable[str] | Completion:
-        values: dict[str, Any] = {"value": typed, "arguments": settled}
-        # The function may take either parameter, both or none.
+        values: dict[str, Any] = {"value": typed, "arguments": chosen}
+        # The function may have one of these parameters, both or none.
         wanted = {name: value for name, value in values.items() if name in function.parameters}
         label = f"completion of {entry.key}"
         found = await self._calls.run(scope, function, wanted, label=label, owner=entry.owner, timeout=None)
@@ -144,7 +146,7 @@ class Completions:
         return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
     def _choices(self, params: CompleteParams, ref: str, scope: RequestScope) -> Sequence[str]:
-        """Return the values of the argument's type, if they are a list.
+        """Return the values that the type of the argument lists; an empty list for any other type.
 
         Raises:
             InvalidParams: There is no such prompt, template or argument.
@@ -152,36 +154,36 @@ class Completions:
         known: Sequence[str]
         if isinstance(params.ref, PromptReference):
             prompt = self._prompts.get(ref)
-            if prompt is None or not self._may_know(prompt.component, scope):
+            if prompt is None or not self._may_list(prompt.component, scope):
                 raise InvalidParams(f"no such prompt: {ref} at `ref.name`")
             function, known = prompt.function, [each.name for each in prompt.prompt.arguments]
         else:
             entry = self._resources.templates.get(ref) or self._resources.resources.get(ref)
-            if entry is None or not self._may_know(entry.component, scope):
+            if entry is None or not self._may_list(entry.component, scope):
                 raise InvalidParams(f"no such resource template: {ref} at `ref.uri`")
             function, known = entry.function, entry.template.variables if entry.template is not None else ()
         if params.argument.name not in known:
             raise InvalidParams(
                 f"{ref} has no argument {quote_name(params.argument.name)}{suggest(params.argument.name, known)}"
             )
-        # The arguments of a mounted entry are known by name only, and its server completes them.
+        # Of a mounted entry, only the names of arguments are known; its server completes them.
         schema = function.arguments.schema if function.arguments is not None else {}
-        facts = schema.get("properties", {}).get(params.argument.name, {})
-        return list(dict.fromkeys(_choices_in(facts, schema.get("$defs", {}))))
+        argument_schema = schema.get("properties", {}).get(params.argument.name, {})
+        return list(dict.fromkeys(_listed_values(argument_schema, schema.get("$defs", {}))))
 
-    def _may_know(self, component: Component, scope: RequestScope) -> bool:
+    def _may_list(self, component: Component, scope: RequestScope) -> bool:
         return not self._access.is_restricted or self._access.may_list(component, scope.principal)
 
 
-def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the values that a schema lists, as text, also for an optional argument."""
-    if "$ref" in facts:
-        # Without the definitions, because the schema builder makes one level of reference, and a cycle must end.
-        yield from _choices_in(definitions.get(facts["$ref"].rpartition("/")[2], {}), {})
-    elif facts.get("type") == "boolean":
+def _listed_values(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the values that a schema lists, as text. The schema of an optional argument is a choice of schemas."""
+    if "$ref" in schema:
+        # No definitions are passed on: the schema builder makes one level of references, and a cycle must end.
+        yield from _listed_values(definitions.get(schema["$ref"].rpartition("/")[2], {}), {})
+    elif schema.get("type") == "boolean":
         yield from ("true", "false")
-    listed = [*facts.get("enum", ()), *([facts["const"]] if "const" in facts else ())]
-    # `None` means that an optional argument is absent. A user never types it.
+    listed = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+    # None stands for an absent argument, which a user cannot type.
     yield from (str(choice) for choice in listed if choice is not None)
-    for each in facts.get("anyOf", ()):
-        yield from _choices_in(each, definitions)
+    for each in schema.get("anyOf", ()):
+        yield from _listed_values(each, definitions)

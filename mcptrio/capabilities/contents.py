@@ -1,7 +1,7 @@
-"""Converts the return value of an author's function to content blocks for tools and prompts, or contents for resources.
+"""Converts return values of authors' functions to content blocks (tools, prompts) or resource contents (resources).
 
-A string becomes text, and bytes become base64 with a media type. Content stays unchanged, a sequence is flattened, and
-any other value becomes its JSON.
+A string becomes text, and bytes become Base64 with a media type. Content is not changed. A list with content in it is
+flattened, and any other value becomes JSON text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcptrio.schema.encoding import encode_value
 __all__ = ["BLOCKS", "Blob", "blocks_of", "bounded_result", "contents_of", "cut_text", "cut_texts", "json_text"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-"""The classes of content blocks, which stay unchanged."""
+"""The classes of content blocks, which are not converted."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Blob:
     """Bytes with a type: an image, a sound, or any other file.
 
     Args:
-        data: The bytes themselves, not base64.
+        data: The bytes, without Base64.
         mime_type: ``image/…`` and ``audio/…`` become image and audio blocks, other types an embedded resource.
         uri: The URI of the bytes; by default a placeholder.
     """
@@ -52,7 +52,7 @@ class Blob:
             return ImageContent(data=_base64(self.data), mime_type=self.mime_type)
         if self.mime_type.startswith("audio/"):
             return AudioContent(data=_base64(self.data), mime_type=self.mime_type)
-        # An embedded resource needs a URI, and the bytes have none.
+        # An embedded resource needs a URI, so "data:" is the placeholder.
         return EmbeddedResource(resource=self.contents(self.uri or "data:"))
 
     def contents(self, uri: str) -> ResourceContents:
@@ -63,10 +63,10 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
     """Convert the return value of a tool or prompt to content blocks.
 
     Raises:
-        TypeError: A value in it has no JSON form.
+        TypeError: A part of the value has no JSON form.
     """
     if isinstance(value, str):
-        # `encode_value` refuses lone surrogates, which no client could decode.
+        # encode_value() refuses lone surrogates, which no client could decode.
         return (TextContent(text=encode_value(value)),)
     if value is None:
         return ()
@@ -78,7 +78,7 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
         return (EmbeddedResource(resource=value),)
     if isinstance(value, bytes | bytearray):
         return (Blob(bytes(value), "application/octet-stream").block(),)
-    # Only if the list has content in it: a list of plain strings is data, and becomes one JSON array.
+    # A list without content in it is data, and becomes one JSON text.
     if isinstance(value, list | tuple) and any(_is_content(item) for item in value):
         return tuple(block for item in value for block in blocks_of(item))
     return (TextContent(text=json_text(encode_value(value))),)
@@ -88,7 +88,7 @@ def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceCo
     """Convert the return value of a resource to resource contents.
 
     Raises:
-        TypeError: A value in it has no JSON form.
+        TypeError: A part of the value has no JSON form.
     """
     if isinstance(value, str):
         return (TextResourceContents(uri=uri, text=encode_value(value), mime_type=mime_type or "text/plain"),)
@@ -100,7 +100,7 @@ def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceCo
         return (value,)
     if isinstance(value, EmbeddedResource):
         return (value.resource,)
-    # Several contents of one resource, such as the files of a folder; an empty list is data.
+    # Several contents of one resource, such as the files of a folder. An empty list is data.
     if isinstance(value, list | tuple) and value and all(isinstance(item, _RESOURCES) for item in value):
         return tuple(contents for item in value for contents in contents_of(item, uri, mime_type))
     text = json_text(encode_value(value))
@@ -111,8 +111,8 @@ _RESOURCES = (str, bytes, bytearray, Blob, TextResourceContents, BlobResourceCon
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON text for a model."""
-    # Without indentation, which would take a third to a half more tokens.
+    """Return a text unchanged, and any other value as JSON, for the model."""
+    # Indentation would take a third to a half more tokens.
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
@@ -144,7 +144,7 @@ def cut_texts(blocks: tuple[ContentBlock, ...], limit: int) -> tuple[ContentBloc
 
 
 def bounded_result(result: CallToolResult, limit: int) -> CallToolResult:
-    """Return a result that a function has made, with its texts cut to ``limit`` characters in total."""
+    """Return a result whose texts are cut to ``limit`` characters in total."""
     if sum(len(block.text) for block in result.content if isinstance(block, TextContent)) <= limit:
         return result
     return evolve(result, content=cut_texts(result.content, limit))
@@ -157,7 +157,7 @@ def _is_content(value: Any) -> bool:
 
 
 def _holds_content(value: Iterable[Any]) -> bool:
-    # One level deep: content inside a list of lists is flattened, anything deeper is data.
+    # Only one level: content in a list of lists is flattened, and anything deeper is data.
     return isinstance(value, list | tuple) and any(isinstance(item, (Blob, *BLOCKS)) for item in value)
 
 

@@ -57,12 +57,12 @@ P = ParamSpec("P")
 
 
 class Context(Generic[StateT]):
-    """One request, as its handler sees it. Made by the server.
+    """The current request, for its handler. Made by the server.
 
     A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
     Attributes:
-        server: The server, as the plugin may use it: adds, removes and announces the plugin's entries.
+        server: The registrar of the plugin, which adds and removes its entries and reports changes.
         state: The object that the plugin's lifespan yielded; ``None`` without a lifespan.
     """
 
@@ -98,7 +98,7 @@ class Context(Generic[StateT]):
     @property
     def caller(self) -> str:
         """A string that identifies the caller: the same for one principal in all sessions; for an anonymous request,
-        the same for one session or connection; and ``mcptrio.ANONYMOUS`` if callers cannot be distinguished.
+        the same in one session or connection, or ``mcptrio.ANONYMOUS`` if callers cannot be distinguished.
 
         Use it for limits and to separate data. It is not a credential: use ``principal`` to decide about permissions.
         """
@@ -128,15 +128,15 @@ class Context(Generic[StateT]):
         return self.server.tool_name(name)
 
     def supports(self, capability: str) -> bool:
-        """Whether the client has ``sampling``, ``sampling.tools``, ``elicitation.form``, ``elicitation.url``, ``roots``
-        or an extension, by its identifier."""
+        """Return whether the client has declared a capability: ``sampling``, ``sampling.tools``, ``elicitation.form``,
+        ``elicitation.url``, ``roots``, or the identifier of an extension."""
         return declares(self._scope.request.peer, capability)
 
     def require(self, capability: str) -> None:
         """Check that the client has declared a capability; see :meth:`supports`.
 
         Raises:
-            MissingClientCapability: It has not.
+            MissingClientCapability: The client has not declared it.
         """
         require(self._scope.request.peer, capability)
 
@@ -162,10 +162,10 @@ class Context(Generic[StateT]):
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress and restart the idle timeout. A checkpoint.
 
-        A report that does not increase is not sent. Of more than 20 reports a second, only the newest are sent.
+        A report that does not increase is not sent. Of more than 20 reports in a second, only the newest are sent.
 
         Args:
-            progress, total: The progress so far, and at the end if that is known.
+            progress, total: The progress so far, and the progress at the end if that is known.
             message: A text for the user.
 
         Raises:
@@ -428,7 +428,7 @@ class Context(Generic[StateT]):
             ConnectionClosed: The client is disconnected, or this request has ended.
         """
         scope = self._scope
-        # A request that has ended has no stream for the question.
+        # A shared channel would still accept messages for a request that has ended.
         scope.check_open()
         return await scope.session.outgoing.request(
             method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
@@ -438,7 +438,7 @@ class Context(Generic[StateT]):
         """End the HTTP response early; the rest is delivered when the client resumes the stream (2025-11-25).
 
         Returns:
-            Whether there was such a stream. If not, nothing happens.
+            False if there is no such stream. Nothing happens then.
 
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
@@ -446,5 +446,5 @@ class Context(Generic[StateT]):
 
 
 def inputs_of(context: Context[Any]) -> InputChannel:
-    """Return the input channel of a context, for mcptrio's own mounts; not for plugins."""
+    """Return the input channel of a context. Only mcptrio's own mounts and fallback tools use it."""
     return context._inputs

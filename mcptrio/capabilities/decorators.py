@@ -1,14 +1,13 @@
-"""The decorators. They mark a function and return it unchanged, so a test can call it directly.
+"""The decorators of plugin authors. They mark a function and return it unchanged, so a test can call it directly.
 
-Plugin authors use them. The plugin manager reads the marks of a module or object and registers the functions. A mark
-contains only the decorator's options; the signature is analysed at registration.
+The plugin manager reads the marks of a module or object, and registers the marked functions. A mark contains only the
+options of the decorator; the signature is analysed when the function is registered.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from inspect import getattr_static, getdoc, isclass, ismodule
 from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
@@ -17,6 +16,7 @@ from attrs import evolve, field, fields, frozen
 from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
 from mcptrio.ground.expected import expect
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.icons import Icon
@@ -51,17 +51,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
-# RFC 6749 section 3.3: scope-token. mcptrio adds the limit of the length.
+# RFC 6749 section 3.3, scope-token; the limit on the length is mcptrio's.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
-# Not attrs' optional(tuple): to find the signature of tuple, attrs has Python tokenize it, 5 ms of each start.
+# attrs' optional(tuple) would take 5 ms of each start, because attrs makes Python tokenize the signature of tuple.
 def _icons(icons: Iterable[Icon] | None) -> tuple[Icon, ...] | None:
     return None if icons is None else tuple(icons)
 
 
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
-    # Each letter of a string would become a scope.
+    # frozenset() would make a scope of each letter of a string.
     if isinstance(scopes, str):
         raise TypeError(f"scopes: expected a list of texts, got the text {scopes!r}")
     made = frozenset(scopes)
@@ -82,7 +82,7 @@ class Header:
 
 
 _SECONDS: Final = optional(and_(instance_of(int | float), gt(0)))
-"""``math.inf`` is allowed."""
+"""Validates seconds; ``math.inf`` is allowed."""
 _FINITE_SECONDS: Final = and_(instance_of(int | float), gt(0), lt(inf))
 TaskSupport: TypeAlias = Literal["never", "optional", "required"]
 """Whether calls of a tool may outlive their requests."""
@@ -98,8 +98,8 @@ class _EntryMark:
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
 
-    def shown(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """Return the members of the listed entry that show it to users and models."""
+    def display_members(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """Return the members of the listed entry that describe it to users and models."""
         return {
             "title": self.title,
             "description": self.description or parse_docstring(getdoc(function)).description or None,
@@ -126,11 +126,11 @@ class ToolMark(_EntryMark):
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
-    """The tool as another server lists it: offered unchanged except for the name. The function takes ``arguments``, a
-    dict that is not validated, and its result is not validated either; the other server does both."""
+    """The tool as another server lists it; only the name is changed. The function takes ``arguments``, a dict. Neither
+    the arguments nor the result are validated, because the other server validates them."""
 
     def __attrs_post_init__(self) -> None:
-        # The doctor makes these calls, and must not change anything.
+        # `mcptrio plugins doctor` makes these calls, which must not change anything.
         if self.examples and self.read_only is not True:
             raise ValueError(f"examples: expected read_only=True with them, got {self.read_only!r}")
 
@@ -152,7 +152,8 @@ class ResourceMark(_EntryMark):
 class PromptMark(_EntryMark):
     kind: ClassVar = "prompts"
     listed: Prompt | None = None
-    """The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of texts."""
+    """The prompt as another server lists it; only the name is changed. The function takes ``arguments``, a dict of
+    texts."""
 
 
 @frozen(kw_only=True)
@@ -265,7 +266,7 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
     Source: MCP 2026-07-28, server/tools.
     """
     mark = make_mark(ToolMark, options)
-    return _put(mark) if function is None else _put(mark)(function)
+    return _attach(mark) if function is None else _attach(mark)(function)
 
 
 def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -290,7 +291,7 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
     Source: MCP 2026-07-28, server/resources and server/utilities/caching.
     """
     expect(uri, str, "@resource: uri")
-    return _put(make_mark(ResourceMark, {"uri": uri, **options}))
+    return _attach(make_mark(ResourceMark, {"uri": uri, **options}))
 
 
 @overload
@@ -316,7 +317,7 @@ def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F 
     Source: MCP 2026-07-28, server/prompts.
     """
     mark = make_mark(PromptMark, options)
-    return _put(mark) if function is None else _put(mark)(function)
+    return _attach(mark) if function is None else _attach(mark)(function)
 
 
 def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -> Callable[[F], F]:
@@ -335,7 +336,7 @@ def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -
 
     Source: MCP 2026-07-28, server/utilities/completion.
     """
-    return _put(CompletionMark(of=of, name=name, argument=argument))
+    return _attach(CompletionMark(of=of, name=name, argument=argument))
 
 
 def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
@@ -346,16 +347,19 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
     Args:
         capability: An extension's identifier; the method exists only while the extension is advertised.
     """
-    return _put(MethodMark(name=name, notification=False, capability=capability))
+    return _attach(MethodMark(name=name, notification=False, capability=capability))
 
 
 def notification(name: str, /) -> Callable[[F], F]:
     """Mark a function as the handler of a notification: your own, or one of the specification."""
-    return _put(MethodMark(name=name, notification=True))
+    return _attach(MethodMark(name=name, notification=True))
 
 
 def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None) -> M:
-    """Return a mark with these options. If the function is ``marked`` already, they replace the options of its mark.
+    """Return a mark with these options.
+
+    Args:
+        marked: The mark that the function already has. Its other options are kept.
 
     Raises:
         TypeError: There is no such option, or it has another type.
@@ -364,35 +368,33 @@ def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None
     names = [each.name for each in fields(kind)]
     for option in options:
         if option not in names:
-            near = get_close_matches(option, names, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(names)}"
-            # Python's own message would name the attrs class and not the decorator's option.
-            raise TypeError(f"there is no option {option}; {hint}")
+            # Python's own message would name the attrs class instead of the decorator.
+            raise TypeError(f"there is no option `{option}`{suggest(option, names)}")
     return evolve(marked, **options) if marked is not None else kind(**options)
 
 
 def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, Any]) -> M:
-    """Return the mark of an added function: its own mark with the given options replaced."""
+    """Return the mark for a function that is added with options, which replace those of its decorator."""
     marks = [mark for mark in getattr(function, _MARKS, ()) if isinstance(mark, kind)]
     return make_mark(kind, options, marks[0] if marks else None)
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
-    """Yield the decorated functions of a module, or methods of a class or object, in order of definition."""
+    """Yield the decorated functions of a module, class or object with their marks, in order of definition."""
     seen: set[str] = set()
-    # The class comes after the object, so that a method that the object overrides counts once.
+    # Overriding attributes come before the overridden ones, which are then skipped.
     scopes = [plugin] if ismodule(plugin) else plugin.__mro__ if isclass(plugin) else [plugin, *type(plugin).__mro__]
     for scope in scopes:
-        # A copy: a module may change while it is read, if it registers from a thread.
+        # A copy, because a thread may change the module at the same time.
         for name in list(getattr(scope, "__dict__", ())):
             if name in seen:
                 continue
             seen.add(name)
-            # Read without running properties: they may have side effects or raise.
+            # getattr_static() does not run properties, which may have side effects or raise.
             static = getattr_static(plugin, name, None)
-            # A classmethod or staticmethod carries the mark on its inner function.
+            # The mark of a classmethod or staticmethod is on its inner function.
             inner = getattr(static, "__func__", static)
-            # An object may have a value for any attribute name, so the type of the value is checked too.
+            # The type is checked, because an object may have a value for any attribute name.
             marks = getattr_static(inner, _MARKS, ()) if inner is not None else ()
             if isinstance(marks, tuple) and marks:
                 function = getattr(plugin, name)
@@ -400,16 +402,16 @@ def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
                     yield function, mark
 
 
-def _put(mark: Mark) -> Callable[[F], F]:
-    def put(function: F) -> F:
+def _attach(mark: Mark) -> Callable[[F], F]:
+    def attach(function: F) -> F:
         if not callable(function):
             hint = f"; pass options by name, such as name={function!r}" if isinstance(function, str) else ""
             raise TypeError(f"expected a function below the decorator, got {type(function).__name__}{hint}")
-        # The innermost decorator comes first.
+        # The mark of the outermost decorator is first.
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function
 
-    return put
+    return attach
 
 
 def completion_key(of: str, name: str, argument: str) -> str:

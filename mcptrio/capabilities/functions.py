@@ -1,7 +1,7 @@
-"""An author's function, ready to be called: async or sync, with or without a context, with one result or a stream.
+"""Calls of authors' functions: async or sync, with or without a Context, with one result or a stream of items.
 
-Tools, resources, prompts, completion and custom methods use this. An async function runs in the task of the call. A
-sync one runs in a thread under a limiter; if its request is cancelled, the thread is abandoned.
+Tools, resources, prompts, completion and custom methods use this. An async function runs in the task of the call.
+A sync function runs in a thread, under a limiter; if its request is cancelled, the thread is abandoned.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ from mcptrio.schema.signatures import Arguments, bound_keywords
 __all__ = ["Function", "unannotated_context"]
 
 MAX_ITEMS = 10_000
-"""The maximum number of items of a generator. More are an error, because the result is one message."""
+"""The maximum number of items of a generator, because the result is one message. More are an error."""
 
 
 class Function:
-    """One function.
+    """A function of an author.
+
+    Args:
+        skip: Parameters that are not arguments of the client.
+        raw: Whether the function takes arguments that are not converted; ``arguments`` is then ``None``.
 
     Attributes:
-        arguments: Its parameters without the context.
+        arguments: The parameters, without the Context.
         context: The name of the parameter for the Context, if any.
 
     Raises:
-        TypeError: The signature cannot be called by name.
+        TypeError: The function has parameters that cannot be passed by name.
     """
 
     def __init__(self, function: Callable[..., Any], *, skip: frozenset[str] = frozenset(), raw: bool = False) -> None:
         self.function = function
         self.context = _context_parameter(function)
-        # The context is passed by name and is not part of the schema.
+        # The Context is not part of the schema.
         hidden = skip | ({self.context} if self.context else frozenset())
         self.arguments: Arguments | None = None if raw else Arguments.of(function, skip=hidden)
         inner = _innermost(function)
-        # Of the inner function: inspect does not look through functools.partial before Python 3.12, nor into __call__.
+        # inspect looks neither through functools.partial (before Python 3.12) nor into __call__.
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
-        self.direct = functools.partial(call_with_scope_check, function) if self._is_async else None
-        """Calls an async function with its keyword arguments, the context among them; ``None`` for other functions."""
+        self.call_async = functools.partial(call_with_scope_check, function) if self._is_async else None
+        """Calls an async function with all its keyword arguments; ``None`` for any other function."""
         self.in_thread = not (self._is_async or self._is_async_stream)
-        """Whether it is sync, so each call of it needs a thread."""
+        """True for a sync function: each call needs a thread."""
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -64,25 +68,25 @@ class Function:
         """
         if self.context is not None:
             values[self.context] = context
-        if self.direct is not None:
-            return await self.direct(**values)
+        if self.call_async is not None:
+            return await self.call_async(**values)
         if self._is_async_stream:
             return await call_with_scope_check(_collect, self.function(**values))
         call = functools.partial(_call, self.function, values)
-        # It has the methods that Trio's documentation asks of a limiter.
+        # Work has the methods that Trio's documentation requires of a limiter.
         limiter = cast(trio.CapacityLimiter, work)
-        # Abandoned when cancelled: the client has its answer, and the thread keeps its place until it has ended.
+        # The thread is abandoned when the call is cancelled. It keeps its place in the limiters until it has ended.
         (result,) = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
-        # A sync wrapper may hide an async function; only its result shows that.
+        # A sync wrapper of an async function returns an awaitable.
         if inspect.isawaitable(result):
-            return await call_with_scope_check(_settle, result)
+            return await call_with_scope_check(_await_result, result)
         if inspect.isasyncgen(result):
             return await call_with_scope_check(_collect, result)
         return result
 
 
 def unannotated_context(function: Callable[..., Any]) -> str | None:
-    """Return the name of a parameter that is an argument of the client, although the author means the context."""
+    """Return the name of a parameter that seems to be a Context without its annotation, so clients must pass it."""
     if _context_parameter(function) is not None:
         return None
     for parameter in inspect.signature(function).parameters.values():
@@ -92,14 +96,15 @@ def unannotated_context(function: Callable[..., Any]) -> str | None:
 
 
 def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:
-    """Return the result in a tuple, because Trio refuses coroutines as results of threads."""
+    """Call the function in a thread. The result is in a tuple, because Trio refuses coroutines as results of
+    threads."""
     result = function(**values)
-    # Run here, in the thread: the generator's code is sync and may block.
+    # A generator is run in the thread too, because its code may block.
     if not inspect.isgenerator(result):
         return (result,)
     items: list[Any] = []
     for item in result:
-        # The only place where a thread can learn that its request was cancelled.
+        # A thread cannot be cancelled from outside, so it checks between two items.
         trio.from_thread.check_cancelled()
         items.append(item)
         if len(items) > MAX_ITEMS:
@@ -107,7 +112,7 @@ def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:
     return (items,)
 
 
-async def _settle(result: Awaitable[Any]) -> Any:
+async def _await_result(result: Awaitable[Any]) -> Any:
     return await result
 
 
@@ -119,7 +124,7 @@ async def _collect(stream: Any) -> list[Any]:
             if len(items) > MAX_ITEMS:
                 raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}, got more")
     finally:
-        # Shielded: the generator's own clean-up has to run even if the call was cancelled.
+        # Shielded, because the generator must clean up even if the call was cancelled.
         with trio.move_on_after(1, shield=True):
             await stream.aclose()
     return items
@@ -128,18 +133,18 @@ async def _collect(stream: Any) -> list[Any]:
 def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    # An object with __call__.
+    # An object with __call__
     if not inspect.isroutine(function) and not inspect.isclass(function):
         return type(function).__call__
     return function
 
 
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    # The annotations of the function below its decorators: a wrapper's own say `*args`.
+    # unwrap(), because the signature of a decorator's wrapper is often just `*args, **kwargs`.
     try:
         hints = typing.get_type_hints(inspect.unwrap(_innermost(function)))
     except NameError:
-        # Some names exist only for type checkers. The raw annotations still show whether there is a Context.
+        # An annotation has a name that exists only for type checkers. The raw annotations still show a Context.
         hints = dict(getattr(_innermost(function), "__annotations__", {}))
     for name, hint in hints.items():
         if name == "return":

@@ -1,6 +1,6 @@
 """The methods about the server itself: ``initialize``, ``server/discover`` and ``ping``.
 
-The catalogue makes it. Connections ask it which capabilities are advertised.
+The catalogue makes it. Connections use it to determine whether a capability is advertised.
 
 Source: MCP 2025-11-25, basic/lifecycle and basic/utilities/ping; MCP 2026-07-28, server/discover.
 """
@@ -61,11 +61,12 @@ class Lifecycle:
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
         self._capabilities: ServerCapabilities | None = None
-        # Every request needs the answers, so they are cached until something changes.
+        # Cached until something changes, because every request calls it.
         self.serves = cache(self._is_served)
-        """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
+        """Returns whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's
+        identifier."""
         for registry in registries.values():
-            # Threads register entries too, and only the event loop may change what requests read.
+            # Threads register entries too, but the cache may only be cleared in the event loop.
             registry.on_change(partial(loop.hand_over, self._renew))
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
@@ -75,19 +76,19 @@ class Lifecycle:
 
     @property
     def instructions(self) -> str | None:
-        """Advice for the model on how to use the server: the operator's text, then those of plugins."""
+        """Advice for the model on how to use the server: the text of the server, then those of plugins."""
         return "\n\n".join(filter(None, (text() for text in self._instructions))) or None
 
     def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
-        """Add to the instructions. Returns a function that removes the text again."""
+        """Add a text to the instructions. Returns a function that removes it."""
         self._instructions.append(text)
         return partial(self._instructions.remove, text)
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """The advertised capabilities: those with entries, now or earlier."""
+        """The advertised capabilities."""
         if self._capabilities is None:
-            # Above version 0, entries exist or existed. A client that saw the list must not lose the capability.
+            # A version above 0 means that the list has or had entries. A capability that a client has seen is kept.
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental
             self._capabilities = ServerCapabilities(
@@ -98,8 +99,7 @@ class Lifecycle:
                     else None
                 ),
                 prompts=PromptsCapability(list_changed=True) if "prompts" in served else None,
-                # Prompts and templates complete from the types of their arguments, without a completion being
-                # registered.
+                # Prompts and templates have completions from the types of their arguments.
                 completions={} if served & {"completions", "prompts", "templates"} else None,
                 logging={},
                 tasks=_TASKS if TASKS_EXTENSION in self.extensions else None,
@@ -133,7 +133,6 @@ class Lifecycle:
         if capability in self.extensions:
             return True
         value: Any = self.capabilities
-        # `resources.subscribe` is a field of a field.
         for part in capability.split("."):
             value = getattr(value, part, None)
             if value is None or value is False:
@@ -143,7 +142,7 @@ class Lifecycle:
     async def _initialize(self, scope: RequestScope, params: InitializeParams) -> InitializeResult:
         capabilities = self.capabilities
         if scope.principal is None and capabilities.tasks is not None:
-            # Without an identity a client cannot list its tasks alone.
+            # The tasks of all anonymous clients have the same owner, so such a client cannot list its own.
             capabilities = evolve(capabilities, tasks=evolve(capabilities.tasks, list=None))
         return InitializeResult(
             protocol_version=scope.request.peer.revision.version,

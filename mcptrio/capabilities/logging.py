@@ -1,7 +1,7 @@
 """Log messages for the client of a request: ``logging/setLevel``, and the bridge from Python's ``logging``.
 
-Context.log calls this, and so does the bridge, which sends the log records of a handler to the client of its request.
-A message is sent only if the client has requested its level, and only after redaction.
+Context.log uses it, and so does the bridge, which sends the log records of a handler to the client of its request.
+A message is sent if the client has requested its level, after secrets were redacted.
 
 Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 section 6.2.1.
 """
@@ -25,25 +25,27 @@ from mcptrio.runtime.supervisor import Supervisor
 __all__ = ["ClientLogHandler", "LogSink", "Logging", "Redaction"]
 
 _SEVERITY = {level: position for position, level in enumerate(LEVELS)}
-_PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
+_PYTHON_LEVELS: tuple[tuple[int, LoggingLevel], ...] = (
     (50, "critical"),
     (40, "error"),
     (30, "warning"),
     (25, "notice"),
     (20, "info"),
 )
-_LOWEST: LoggingLevel = "debug"
-_UNCHECKED = "[redaction failed]"
+_LOWEST_LEVEL: LoggingLevel = "debug"
+_REDACTION_FAILED = "[redaction failed]"
 MAX_TEXT_CHARS = 16 * 1024
-"""The maximum characters of one text. A longer text is cut, with a note."""
+"""The maximum characters of one text. A longer text is cut, and ends with a note."""
 
 Redaction: TypeAlias = Callable[[str], str]
-"""Removes secrets from a text."""
+"""A function that removes secrets from a text."""
 LogSink: TypeAlias = Callable[[str, Any, str | None], None]
-"""Receives each log message of each request: level, redacted data, logger."""
+"""A function that receives each log message of each request: its level, redacted data and logger."""
 
 
 class Logging:
+    """Handles ``logging/setLevel``, and sends log messages to clients and to sinks of plugins."""
+
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {"logging/setLevel": self._set_level}
         self.redactions: list[Redaction] = [redact]
@@ -62,7 +64,7 @@ class Logging:
         if level not in _SEVERITY:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
         data = self.redact(data)
-        # Sinks get every level: the client's level limits only what the client gets.
+        # Sinks receive every level. The client's level limits only the messages to the client.
         for sink in self.sinks:
             run_guarded_sync(sink, level, data, logger)
         wanted = scope.log_level
@@ -73,7 +75,7 @@ class Logging:
         if bucket is None:
             rate = session.settings.limits.logs_per_second
             bucket = session.buckets["logging"] = TokenBucket(rate, rate)
-        # Counted per session, so that one chatty handler cannot fill the client's stream.
+        # Limited per session, so that a handler with many messages cannot fill the client's stream.
         if not bucket.take():
             session.dropped_logs += 1
             return
@@ -84,27 +86,30 @@ class Logging:
         scope.notify("notifications/message", LoggingMessageParams(level=level, data=data, logger=logger))
 
     def redact(self, data: Any) -> Any:
-        """Return the data without secrets: each text passes all redactions."""
+        """Return the data without secrets: all redactions are applied to each text."""
         if isinstance(data, str):
             length = len(data)
-            # Redact twice the length that is sent, so that the cut cannot hide half of a secret from the patterns.
+            # Twice the length that is sent is redacted. Otherwise the cut could hide a part of a secret from a pattern.
             data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
                 outcome = run_guarded_sync(redaction, data)
-                # Do not send a text that could not be checked.
-                data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
+                # If a redaction fails, the text is not sent.
+                data = (
+                    outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _REDACTION_FAILED
+                )
             return data if length <= MAX_TEXT_CHARS else f"{data[:MAX_TEXT_CHARS]}… ({length - MAX_TEXT_CHARS} more)"
         if isinstance(data, dict):
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):
             return [self.redact(item) for item in data]
-        # Before str(), so that numbers and null stay unchanged.
+        # Numbers and null are not converted to text.
         if data is None or isinstance(data, bool | int | float):
             return data
         return self.redact(str(data))
 
     def redact_member(self, key: str, value: Any) -> Any:
-        # A number is a count of tokens, not a token.
+        """Return the value of a member without secrets. The name may show that the whole value is a secret."""
+        # A number with such a name is rather a count, such as of tokens.
         if not isinstance(value, bool | int | float | None) and is_secret_name(key):
             return REDACTED
         return self.redact(value)
@@ -113,7 +118,7 @@ class Logging:
 class ClientLogHandler(logging.Handler):
     """Sends the records that a handler logs with Python's ``logging`` to the client of its request.
 
-    Put on the root logger while a server is open. mcptrio's own records are not for clients and are left out.
+    It is added to the root logger while a server is open. mcptrio's own records are not sent to clients.
     """
 
     def __init__(self, sink: Logging, supervisor: Supervisor) -> None:
@@ -123,29 +128,30 @@ class ClientLogHandler(logging.Handler):
         self._sending = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Set in the task and in the threads of a handler, and nowhere else.
+        # Set only in the tasks and threads of a handler.
         working = CURRENT.get()
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
-        # The root logger is shared: another server in the same process has its own handler.
+        # Servers in the same process share the root logger; each has its own handler.
         if not self._supervisor.has(scope.session):
             return
-        level: LoggingLevel = _LOWEST
-        # A loop, because pyright takes the levels that next() returns for any text.
-        for number, name in _PYTHON:
+        level: LoggingLevel = _LOWEST_LEVEL
+        # Not next(), because pyright then infers str instead of LoggingLevel.
+        for number, name in _PYTHON_LEVELS:
             if record.levelno >= number:
                 level = name
                 break
-        # An author's log call may have the wrong number of arguments, which logging reports on its own.
+        # A log call of an author may have the wrong number of arguments. Other handlers report that.
         outcome = run_guarded_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return
-        # Records arrive in any thread, and the session belongs to the Trio thread.
+        # Records arrive in any thread, but the session belongs to the Trio thread.
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
-        """Send a message from the Trio thread. Log records of a redaction or a sink are not sent, to prevent a loop."""
+        """Send a message, in the Trio thread."""
+        # A redaction or a sink may log, which would call this method again.
         if self._sending:
             return
         self._sending = True

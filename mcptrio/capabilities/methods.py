@@ -1,6 +1,6 @@
-"""Methods outside the specification: requests and notifications of plugins and programs, supervised like all others.
+"""Methods outside of the specification: requests and notifications that plugins and programs handle.
 
-A plugin cannot replace a request of the specification, but it can handle its notifications.
+A plugin cannot replace a request of the specification, but it can listen for notifications of the specification.
 
 Source: MCP 2026-07-28, basic/versioning, "Extensions".
 """
@@ -42,9 +42,9 @@ class Methods:
         self._state = state
         self._owners: dict[str, Owner] = {}
         self.rows: dict[str, Method] = {}
-        """Read by every connection."""
+        """The added methods by name. Every connection reads them."""
         self.listeners: dict[str, list[Listener]] = {}
-        """The listeners by notification; read by every session."""
+        """The listeners by notification. Every session reads them."""
         self._listeners_by_owner: dict[Owner, list[tuple[str, Listener]]] = {}
         """The names of notifications and their listeners, by owner."""
 
@@ -56,16 +56,18 @@ class Methods:
             Duplicate: The name is taken.
             TypeError: The function has other parameters than a Context and the params.
         """
-        # The params are passed on in wire form, so the signature is not compiled.
+        # The params are passed in wire form, so the signature needs no conversion.
         called = Function(function, raw=True)
-        free = sorted(name for name in called.parameters if name != called.context)
-        if len(free) > 1:
-            raise TypeError(f"{mark.name}: expected a function of a Context and the params, got the parameters {free}")
+        value_parameters = sorted(name for name in called.parameters if name != called.context)
+        if len(value_parameters) > 1:
+            raise TypeError(
+                f"{mark.name}: expected a function of a Context and the params, got the parameters {value_parameters}"
+            )
         if mark.notification:
-            self._listen(called, mark, free, owner)
+            self._add_listener(called, mark, value_parameters, owner)
             return mark.name
         if mark.name in _SPECIFIED:
-            # A plugin that replaced `tools/call` would bypass access, limits and middleware.
+            # By replacing `tools/call`, a plugin could bypass access rules, limits and middleware.
             raise ValueError(f"{mark.name} belongs to the specification")
         if mark.name in self.rows:
             raise Duplicate("method", mark.name, self._owners[mark.name])
@@ -74,9 +76,9 @@ class Methods:
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
             # The method does not exist for clients until the plugin's lifespan has yielded.
-            if owner.is_kept_back:
+            if owner.is_hidden:
                 raise MethodNotFound(f"no such method: {mark.name}")
-            values = dict.fromkeys(free, params)
+            values = dict.fromkeys(value_parameters, params)
             result = await self._calls.run(scope, called, values, label=mark.name, owner=owner, timeout=None)
             return result if result is not None else {}
 
@@ -85,28 +87,28 @@ class Methods:
 
     def withdraw(self, owner: Owner) -> None:
         """Remove the methods and listeners of a plugin."""
-        for name in [name for name, who in self._owners.items() if who is owner]:
+        for name in [name for name, each in self._owners.items() if each is owner]:
             del self.rows[name], self._owners[name]
             del self._handlers[name]
         for name, listener in self._listeners_by_owner.pop(owner, ()):
             self.listeners[name].remove(listener)
 
-    def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: Owner) -> None:
+    def _add_listener(self, function: Function, mark: MethodMark, value_parameters: list[str], owner: Owner) -> None:
         if function.context is not None:
             raise TypeError(f"{mark.name}: a notification has no request, so its handler takes no Context")
-        # Unknown notifications are ignored without a row in this table.
+        # A connection ignores a notification without a row.
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def handle_notification(session: Conversation, params: Any) -> None:
-            if owner.is_kept_back:
+            if owner.is_hidden:
                 return
-            # A notification has no request whose cancellation would end its handler. The end of the plugin ends it.
-            ending = WorkCancelScope()
-            with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
+            # There is no request to cancel when the plugin is stopped, so the handler has a cancel scope of its own.
+            cancelling = WorkCancelScope()
+            with self._state.works.new(mark.name, owner.plugin, cancelling) as work, cancelling.cancel_scope:
                 if function.in_thread:
                     await work.hold(self._state.threads.of_calls(owner.plugin), "thread")
-                await function(dict.fromkeys(free, params), None, work)
+                await function(dict.fromkeys(value_parameters, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(handle_notification)
         self._listeners_by_owner.setdefault(owner, []).append((mark.name, handle_notification))

@@ -1,7 +1,7 @@
 """Middleware of plugins around every request: ``async def limit(request, proceed)``.
 
-Dispatch calls it. The first one added is the outermost, unless ``order`` says otherwise. If a middleware fails, its
-request fails and the log names it; exceptions of the handler pass through unchanged.
+Dispatch calls it. The middleware that was added first is the outermost, unless ``order`` differs. If a middleware
+raises, its request fails, and the log names the middleware. Exceptions of the handler pass through unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RequestView:
         arguments: The arguments of a tool or prompt, not validated yet.
         plugin: The plugin of the tool; ``None`` for the server's own and for other methods.
         principal: The authenticated user.
-        caller: The same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
+        caller: A string that identifies the caller; see :attr:`mcptrio.Context.caller`.
         session_id: The id of the handshake session, if there is one. Not a credential.
         client_info: Name and version that the client claims. Do not trust it.
         meta: The request's ``_meta``.
@@ -59,7 +59,8 @@ class RequestView:
 
 
 Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
-"""Returns the result of the request: that of ``proceed()`` or another. To refuse the request, it raises an MCPError."""
+"""A function that returns the result of the request: that of ``proceed()`` or another one. To refuse the request, it
+raises an MCPError."""
 
 
 @define(eq=False, slots=True)
@@ -88,15 +89,14 @@ class MiddlewareChain:
         """Add a middleware.
 
         Args:
-            order: Middleware with a lower order wraps middleware with a higher one. If they are equal, the first one
-                added wraps the next.
+            order: Middleware with a lower order wraps middleware with a higher order. If the orders are equal, the
+                middleware that was added first wraps the other.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
         self._links.append(_Link(function, owner, order))
-        # Stable, so that equal orders keep the order in which they were added.
+        # The sort is stable, so links with equal orders stay in the order in which they were added.
         self._links.sort(key=lambda link: link.order)
-        # None without middleware, so that such a server pays one comparison per request.
         self.around = self._around
 
     def withdraw(self, owner: Owner) -> None:
@@ -111,11 +111,11 @@ class MiddlewareChain:
             return await handler(scope, params)
 
         proceed: Callable[[], Awaitable[Any]] = handle
-        links = [link for link in self._links if not link.owner.is_kept_back]
+        links = [link for link in self._links if not link.owner.is_hidden]
         for link in reversed(links):
             proceed = _Step(link, view, proceed)
         with ExitStack() as works:
-            # Entered from the start: an inner middleware runs later, and its plugin may be withdrawn by then.
+            # All are entered at the start, because the plugin of an inner middleware must not be stopped in between.
             for owner in {link.owner.plugin for link in links}:
                 works.enter_context(self._works.new(view.method, owner, scope))
             return await proceed()
@@ -139,27 +139,29 @@ class MiddlewareChain:
 
 
 class _Step:
+    """The call of one middleware for one request."""
+
     def __init__(self, link: _Link, view: RequestView, inner: Callable[[], Awaitable[Any]]) -> None:
         self._link = link
         self._view = view
         self._inner = inner
         self._called = False
-        self._passing: BaseException | None = None
-        """The exception that came from the handler or a middleware further inside."""
+        self._inner_error: BaseException | None = None
+        """The exception of the handler or of an inner middleware."""
 
     async def __call__(self) -> Any:
-        outcome = await run_guarded(self._work)
+        outcome = await run_guarded(self._run)
         if isinstance(outcome, Failure):
-            # An MCPError that it raises itself is a refusal. An exception that only passed through is not its failure.
-            if outcome.error is self._passing or isinstance(outcome.error, MCPError):
+            # An MCPError of the middleware itself is a refusal.
+            if outcome.error is self._inner_error or isinstance(outcome.error, MCPError):
                 raise outcome.error
-            raise self._broken(outcome.error)
-        # A middleware without `return await proceed()` would answer null.
+            raise self._failure(outcome.error)
+        # The author has probably written `await proceed()` without `return`.
         if outcome.value is None:
-            raise self._broken(None)
+            raise self._failure(None)
         return outcome.value
 
-    async def _work(self) -> Any:
+    async def _run(self) -> Any:
         return await call_with_scope_check(self._link.function, self._view, self._proceed)
 
     async def _proceed(self) -> Any:
@@ -169,11 +171,11 @@ class _Step:
         self._called = True
         outcome = await run_guarded(self._inner)
         if isinstance(outcome, Failure):
-            self._passing = outcome.error
+            self._inner_error = outcome.error
             raise outcome.error
         return outcome.value
 
-    def _broken(self, error: BaseException | None) -> InternalError:
+    def _failure(self, error: BaseException | None) -> InternalError:
         name = getattr(self._link.function, "__qualname__", repr(self._link.function))
         owner = self._link.owner.plugin or "the server"
         if error is None:

@@ -1,4 +1,4 @@
-"""Keys and results of ``ctx.once``: a key that a replay finds again, and a result that survives as JSON."""
+"""Keys and results of ``ctx.once``. A replay must make the same key, and get the same result from JSON."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ def named_effect(
     """
     name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
     if key is None:
-        # Not by repr, which for most objects contains an address that differs in a replay.
+        # Not repr(), which contains the address of most objects, and would differ in a replay.
         given: Any = [list(args), kwargs] if kwargs else list(args)
         key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
 
     async def run() -> Any:
         done = effect(*args, **kwargs)
-        # One function serves async and sync effects, also a sync one that returns an awaitable.
         value = await done if isinstance(done, Awaitable) else done
         result = _as_json(value, f"the result of {name}")
-        # A tuple would be a list after a replay, which contradicts the effect's annotation.
+        # After a replay, a tuple would be a list, for example, so the result would not have the annotated type.
         if result != value:
             raise TypeError(
                 f"ctx.once: expected JSON values as the result of {name} (lists for tuples, and text as keys),"
@@ -45,13 +44,13 @@ def named_effect(
 
 
 def _as_json(value: Any, what: str) -> Any:
-    """Return the value as the sealed state would return it.
+    """Return the value as a replay would get it.
 
     Raises:
         TypeError: The value has no JSON form.
     """
     try:
-        # The first refuses NaN, the second integers of more than 64 bits and lone surrogates.
+        # json refuses NaN; orjson refuses integers of more than 64 bits and lone surrogates.
         return orjson.loads(orjson.dumps(json.loads(json.dumps(value, allow_nan=False))))
     except (TypeError, ValueError) as error:
         raise TypeError(f"ctx.once: expected JSON values as {what}, got {type(value).__name__}: {error}") from error

@@ -1,7 +1,7 @@
-"""The owner of what a server offers: a plugin, or the server itself.
+"""The owner of an entry: a plugin, or the server itself.
 
-Every entry of a registry, every route, middleware and authorizer has one. A plugin is an owner
-(:class:`mcptrio.plugins.plugin.Plugin`); the entries that a program adds belong to the server.
+Every entry of a registry, route, middleware and authorizer has an owner. A plugin is one
+(:class:`mcptrio.plugins.plugin.Plugin`). The entries that a program adds belong to the server.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["Owner"]
 
 @define(eq=False, slots=True, kw_only=True)
 class Owner:
-    """The plugin to which registered entries belong, or the server itself.
+    """A plugin, or the server itself, to which entries belong.
 
     Args:
         name: The plugin's name; empty for the server itself.
         limits: The operator's limits on the owner's calls.
         yielded: The value that the plugin's lifespan yielded.
-        is_kept_back: The plugin's lifespan has not yielded yet, so clients see nothing of it.
-        has_left: The plugin was withdrawn, so nothing more is accepted from it.
+        is_hidden: Whether clients must not see the entries yet, because the plugin's lifespan has not yielded.
+        is_withdrawn: Whether the plugin has been stopped, so that further entries are refused.
     """
 
     name: str = ""
     registrar: Registrar = field(init=False)
-    """The value of ``ctx.server`` in its handlers. An entry added through it belongs to the owner."""
+    """The value of ``ctx.server`` in the owner's handlers. Entries that it adds belong to the owner."""
     limits: CallLimits | None = None
     yielded: Any = None
-    is_kept_back: bool = False
-    has_left: bool = False
+    is_hidden: bool = False
+    is_withdrawn: bool = False
     plugin: str | None = field(init=False, default=Factory(lambda self: self.name or None, takes_self=True))
     """The name of the plugin; ``None`` for the server itself."""
 

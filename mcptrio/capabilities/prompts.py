@@ -20,11 +20,12 @@ from mcptrio.capabilities.contents import blocks_of
 from mcptrio.capabilities.decorators import PromptMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
-from mcptrio.capabilities.page_cache import Pages
+from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.tool_names import with_names
+from mcptrio.capabilities.tool_names import resolve_tool_names
 from mcptrio.errors import InvalidParams, ToolError
 from mcptrio.ground.guarded import Done, run_guarded
+from mcptrio.ground.quoting import quote_name
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.prompts import (
@@ -66,6 +67,8 @@ class PromptEntry:
 
 
 class Prompts:
+    """Handles ``prompts/list`` and ``prompts/get``."""
+
     def __init__(
         self, registry: Registry[PromptEntry], access: Access, calls: FunctionCaller, settings: ServerSettings
     ) -> None:
@@ -73,7 +76,7 @@ class Prompts:
         self._access = access
         self._calls = calls
         self._ttl_ms = settings.list_ttl_ms
-        self._pages = Pages(registry, "prompts", self._listed, size=settings.page_size)
+        self._pages = PageCache(registry, "prompts", self._listed, size=settings.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 
     def register(self, function: Callable[..., Any], mark: PromptMark, owner: Owner) -> str:
@@ -98,11 +101,11 @@ class Prompts:
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        # The same message for an unknown and for a hidden prompt.
+        # A hidden prompt gets the same message as an unknown one.
         if entry is None or not self._access.check_use(entry.component, scope.principal):
-            raise InvalidParams(f"no such prompt: {params.name}")
-        # A mounted prompt: the other server validates its own arguments.
+            raise InvalidParams(f"no such prompt: {quote_name(params.name)}")
         if entry.function.arguments is None:
+            # A mounted prompt, whose server validates the arguments.
             values: dict[str, Any] = {"arguments": params.arguments}
         else:
             values = convert_text(entry.function.arguments, params.arguments)
@@ -117,9 +120,9 @@ class Prompts:
         )
         outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
-            # Prompts have no isError, so the author's message becomes the message of the error.
+            # The results of prompts have no isError, so the author's message becomes that of an error response.
             if isinstance(outcome.error, ToolError):
-                message = with_names(str(outcome.error), entry.owner.tool_name)
+                message = resolve_tool_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message) from outcome.error
             raise outcome.error
         if isinstance(outcome.value, GetPromptResult | InputRequiredResult):
@@ -153,6 +156,6 @@ def _entry(function: Callable[..., Any], mark: PromptMark, owner: Owner) -> Prom
             PromptArgument(name=argument, description=facts.get("description"), required=argument in required)
             for argument, facts in schema.get("properties", {}).items()
         ),
-        **mark.shown(function),
+        **mark.display_members(function),
     )
     return PromptEntry(key=name, owner=owner, prompt=prompt, function=called, mark=mark)

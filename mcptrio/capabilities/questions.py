@@ -1,7 +1,8 @@
-"""Questions to a client, and how their answers are read.
+"""Questions to a client, and the conversion of their answers.
 
-``ctx.ask_all`` takes them, and ``ctx.ask`` and its siblings make them. An input channel of the runtime sends them. A
-question knows its method, params, required capability and answer, but not how it is sent.
+Handlers pass them to ``ctx.ask_all``; ``ctx.ask``, ``ctx.elicit``, ``ctx.sample`` and ``ctx.list_roots`` make them. An
+input channel of the runtime sends them. A question has its method, params, required capability and the reader of its
+answer; it does not depend on the channel.
 
 Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
@@ -48,7 +49,7 @@ class Question(Protocol[T_co]):
     def read(self, result: Any) -> Any: ...
 
     def settle(self, answer: Any) -> T_co:
-        """Return the value that the handler gets, given what ``read`` returned.
+        """Return the value that ``ctx.ask_all`` returns, made from the result of :meth:`read`.
 
         Raises:
             ToolError: The user refused to answer.
@@ -62,7 +63,7 @@ class Elicited(Generic[T]):
 
     Attributes:
         action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
-        content: The answer, as the type that was asked for; ``None`` unless accepted.
+        content: The answer, as an instance of the requested type; ``None`` unless accepted.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -103,7 +104,7 @@ class Elicit(Generic[T]):
     def __init__(self, message: str, schema: Any, key: str | None = None) -> None:
         self.__attrs_init__(message, schema, key)
 
-    # A property, as in the protocol Question: pyright takes no class variable for one.
+    # A property, because pyright does not accept a class variable for a property of the protocol Question.
     @property
     def capability(self) -> str:
         return "elicitation.form"
@@ -114,11 +115,11 @@ class Elicit(Generic[T]):
     def result_type(self) -> type[Result]:
         return ElicitResult
 
-    # Any instead of T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
+    # Any instead of T, because mypy would otherwise infer T from the parameters of the protocol too.
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)
-        # Converted here, so that a form that does not fit is the client's error and not the handler's.
+        # Converted here instead of in settle(), so that an invalid form is an error of the client, not of the handler.
         return Elicited("accept", self._form.convert(result.content or {}))
 
     def settle(self, answer: Elicited[Any]) -> T:
@@ -186,9 +187,9 @@ class Sample:
     def request(self) -> InputRequest:
         messages = self.messages
         if isinstance(messages, str):
-            # 2025-11-25 and later take a list of contents; the revision writes one block for older clients.
+            # The content is a list of blocks; the converter writes a single block for older revisions.
             messages = (SamplingMessage(role="user", content=(TextContent(text=messages),)),)
-        # The other fields have the names of the parameters.
+        # The other fields have the same names as those of CreateMessageParams.
         options = asdict(self, recurse=False, filter=exclude("messages", "key"))
         return CreateMessageRequest(params=CreateMessageParams(messages=tuple(messages), **options))
 

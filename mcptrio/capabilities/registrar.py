@@ -1,6 +1,6 @@
-"""The methods with which a server, plugins and handlers add tools, resources and prompts, also at run time.
+"""The base class with the methods that add tools, resources and prompts, before or while the server is open.
 
-``Server`` is a registrar. A plugin gets its own registrar in its hooks, and as ``ctx.server``.
+``Server`` is a registrar. A plugin receives its own registrar in its hooks, and as ``ctx.server``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Registrar"]
 
 
 class Registrar(ABC):
-    """Adds tools, resources and prompts to a server and removes them. Clients get a notification of each change.
+    """Adds tools, resources and prompts to a server, and removes them. Clients are notified of each change.
 
     An entry that a plugin adds through its registrar belongs to the plugin: it has the plugin's prefix, settings and
     limits, and is removed with the plugin.
@@ -141,7 +141,7 @@ class Registrar(ABC):
             text: Returns the text each time a client asks; ``None`` for nothing.
 
         Returns:
-            A function that removes it again.
+            A function that removes the text.
         """
 
     @abstractmethod
@@ -153,22 +153,23 @@ class Registrar(ABC):
         """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            caller: Notify only this caller (``ctx.caller``); ``None``: all subscribers.
+            caller: The caller to notify (``ctx.caller``); ``None`` notifies all subscribers.
         """
 
     @abstractmethod
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a custom notification, in wire form, to every handshake session that has a stream for it.
 
-        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its queue is full.
+        A checkpoint. This does not wait for clients: a client that does not read loses notifications when its queue is
+        full.
 
         Raises:
-            LocalProtocolError: A parameter has no exact JSON form.
+            LocalProtocolError: A parameter cannot be encoded as JSON without changing its value.
         """
 
     @abstractmethod
     def watched(self) -> frozenset[str]:
-        """The URIs of resources that clients of this process subscribe to."""
+        """Return the URIs of the resources to which clients of this process are subscribed."""
 
     @abstractmethod
     async def wait_watched(self) -> None:
@@ -176,7 +177,7 @@ class Registrar(ABC):
 
     @abstractmethod
     def tool_name(self, name: str) -> str:
-        """The name under which clients see a tool of the same owner: with the prefix, if the owner is a plugin."""
+        """Return the name under which clients see a tool of the same owner: with the prefix if it is a plugin."""
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
 """A question that another handler has asked, passed to the client of a request.
 
-Mounts pass the questions of mounted servers, and fallback tools those of a task. Question and answer are converted to
-the other side's revision and otherwise unchanged.
+Mounts pass the questions of mounted servers, and fallback tools pass those of a task. Question and answer are converted
+to the other side's revision, and are not changed otherwise.
 
 Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
@@ -30,7 +30,7 @@ class RelayedQuestion:
 
     Args:
         original: The question as the other handler asked it.
-        key: The question's own key, if it has one.
+        key: The key of the question, if it has one.
     """
 
     original: InputRequest
@@ -38,9 +38,10 @@ class RelayedQuestion:
 
     @classmethod
     def of(cls, request: InputRequest, key: str | None = None) -> RelayedQuestion:
+        """Create the question from a request to a client."""
         params = request.params
         if isinstance(params, ElicitURLParams) and params.elicitation_id is None:
-            # Revisions that report when the user has finished on a page need an id for it.
+            # 2025-11-25 requires an id, with which the server reports that the user has finished.
             request = ElicitRequest(params=evolve(params, elicitation_id=secrets.token_urlsafe(12)))
         return cls(request, key)
 
@@ -55,7 +56,7 @@ class RelayedQuestion:
             return cls.of(ElicitRequest(params=params))
         if isinstance(params, CreateMessageParams):
             return cls(CreateMessageRequest(params=params))
-        # `roots/list` is the only question whose params may be absent.
+        # Only `roots/list` may have no params.
         if isinstance(params, ListRootsParams) or (params is None and method == "roots/list"):
             return cls(ListRootsRequest(params=params))
         raise MethodNotFound(f"no such method: {method}")

@@ -35,7 +35,7 @@ class ResourceEntry:
     """A registered resource or resource template."""
 
     key: str
-    """The URI, or the template."""
+    """The URI or the URI template."""
     owner: Owner
     function: Function
     mark: ResourceMark
@@ -55,6 +55,8 @@ class ResourceEntry:
 
 
 class ResourceIndex:
+    """The resources and the templates of a server."""
+
     def __init__(self, loop: EventLoop) -> None:
         self.resources: Registry[ResourceEntry] = Registry("resource", loop)
         self.templates: Registry[ResourceEntry] = Registry("resource template", loop)
@@ -87,7 +89,7 @@ class ResourceIndex:
         if len(uri) > MAX_URI_CHARS:
             raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")
         entry = self.resources.get(uri)
-        # The function of a mounted resource takes the URI. That of another resource without variables takes nothing.
+        # The function of a mounted resource takes the URI. Any other function of a fixed URI takes no arguments.
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [
@@ -101,15 +103,15 @@ class ResourceIndex:
                 return candidate, {"uri": uri}
             try:
                 return candidate, convert_text(candidate.function.arguments, texts)
-            # `{id}` of type int does not match "abc", and a less specific template may.
             except InvalidParams:
+                # `{id}` of type int does not match "abc". A less specific template may match.
                 continue
         raise ResourceNotFound(uri)
 
 
 def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> ResourceEntry:
     template = URITemplate(mark.uri) if "{" in mark.uri else None
-    # The scheme is fixed text: a template whose scheme is a variable would match every URI.
+    # The scheme must not be a variable, because the template would match every URI.
     if not urlsplit(mark.uri.partition("{")[0]).scheme:
         raise ValueError(f"expected a URI with a scheme, got {mark.uri!r}")
     if mark.listed is not None:
@@ -122,14 +124,19 @@ def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> Re
     variables = frozenset(template.variables) if template is not None else frozenset[str]()
     parameters = frozenset(called.arguments.schema.get("properties", {}))
     required = frozenset(called.arguments.schema.get("required", ()))
-    # A variable without a parameter would be lost, and a required parameter without a variable never filled.
+    # A variable without a parameter would be ignored, and a required parameter without a variable would get no value.
     if not required <= variables or not variables <= parameters:
         raise TypeError(
             f"resource {mark.uri}: expected the function's parameters to be the template's variables "
             f"{sorted(variables)}, got {sorted(parameters)}"
         )
     name = mark.name or str(getattr(function, "__name__", mark.uri))
-    shown = {"name": name, "mime_type": mark.mime_type, "annotations": mark.annotations, **mark.shown(function)}
+    shown = {
+        "name": name,
+        "mime_type": mark.mime_type,
+        "annotations": mark.annotations,
+        **mark.display_members(function),
+    }
     listed = (
         Resource(uri=mark.uri, size=mark.size, **shown)
         if template is None

@@ -1,6 +1,7 @@
-"""Resources: their lists, and ``resources/read``. Subscriptions are in :mod:`mcptrio.capabilities.subscriptions`.
+"""Resources: ``resources/list``, ``resources/templates/list`` and ``resources/read``.
 
-Plugins and programs fill the index.
+Plugins and programs fill the index. Subscriptions are in :mod:`mcptrio.capabilities.subscriptions`.
+
 Source: MCP 2026-07-28, server/resources.
 """
 
@@ -12,9 +13,9 @@ from typing import Any
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.contents import contents_of
-from mcptrio.capabilities.page_cache import Pages
+from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.resource_index import ResourceEntry, ResourceIndex
-from mcptrio.capabilities.tool_names import with_names
+from mcptrio.capabilities.tool_names import resolve_tool_names
 from mcptrio.errors import InvalidParams, ResourceNotFound, ToolError
 from mcptrio.ground.guarded import Done, run_guarded
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -35,14 +36,16 @@ __all__ = ["Resources"]
 
 
 class Resources:
+    """Handles the lists of resources and templates, and ``resources/read``."""
+
     def __init__(self, index: ResourceIndex, access: Access, calls: FunctionCaller, settings: ServerSettings) -> None:
         self._index = index
         self._access = access
         self._calls = calls
         self._ttl_ms = settings.list_ttl_ms
         size = settings.page_size
-        self._pages = Pages(index.resources, "resources", self._listed, size=size)
-        self._template_pages = Pages(index.templates, "resourceTemplates", self._listed_templates, size=size)
+        self._pages = PageCache(index.resources, "resources", self._listed, size=size)
+        self._template_pages = PageCache(index.templates, "resourceTemplates", self._listed_templates, size=size)
         self.handlers: dict[str, Handler] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -67,7 +70,7 @@ class Resources:
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._index.find(params.uri)
-        # The same error as for an unknown URI, so that hidden resources cannot be found by trying.
+        # A hidden resource gets the same error as an unknown URI, so that it cannot be found by trying.
         if not self._access.check_use(entry.component, scope.principal):
             raise ResourceNotFound(params.uri)
         work = partial(
@@ -82,8 +85,8 @@ class Resources:
         outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
-                # Resources have no isError: the client gets the author's message as the message of the error.
-                message = with_names(str(outcome.error), entry.owner.tool_name)
+                # The results of resources have no isError, so the author's message becomes that of an error response.
+                message = resolve_tool_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message, data={"uri": params.uri}) from outcome.error
             raise outcome.error
         value = outcome.value

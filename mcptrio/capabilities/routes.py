@@ -1,7 +1,7 @@
 """ASGI applications of plugins on the HTTP port of the endpoint.
 
-Plugins add them with ``add_route``; HTTP looks here for paths that are not its own. A path, with all paths below it,
-belongs to the first application that was added.
+Plugins add them with ``add_route``. The endpoint uses them for paths that are not its own. A path, with all paths below
+it, belongs to the application that was added first.
 
 Source: ASGI 3.0.
 """
@@ -43,14 +43,14 @@ class Routes:
         self._routes: dict[str, _Route] = {}
 
     def add(self, path: str, app: ASGIApp, owner: Owner) -> None:
-        """Serve an application at a path and below it. Its ASGI scopes have the whole path.
+        """Serve an application at a path and below it. The ASGI scope has the whole path.
 
         Raises:
             ValueError: The path is invalid, or the root.
             TypeError: The application is not callable.
             Duplicate: The path is taken.
         """
-        # Dots and escapes would let a path look like another one to a proxy that normalizes it.
+        # A proxy may normalize dots and escapes, so that such a path would be another one for the proxy.
         if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
             raise ValueError(f"expected a path like /auth, without a slash at its end, got {path!r}")
         if not callable(app):
@@ -65,17 +65,16 @@ class Routes:
 
     def at(self, path: str) -> ASGIApp | None:
         """Return the application with the longest matching path."""
-        # From the longest prefix to the shortest.
         while self._routes and path:
             route = self._routes.get(path)
-            # Treated as absent until the plugin's lifespan has yielded.
-            if route is not None and not route.owner.is_kept_back:
+            if route is not None and not route.owner.is_hidden:
                 return partial(self._serve, route, path)
             path = path.rpartition("/")[0]
         return None
 
     async def _serve(self, route: _Route, path: str, scope: Any, receive: Any, send: Any) -> None:
-        ending = WorkCancelScope()
-        # An HTTP server answers a cancelled exchange with an error, or closes the connection if the response has begun.
-        with self._works.new(path, route.owner.plugin, ending), ending.cancel_scope:
+        cancelling = WorkCancelScope()
+        # After a cancellation, the HTTP server answers with an error, or closes the connection if the response has
+        # begun.
+        with self._works.new(path, route.owner.plugin, cancelling), cancelling.cancel_scope:
             await call_with_scope_check(route.app, scope, receive, send)

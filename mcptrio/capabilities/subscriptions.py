@@ -1,8 +1,8 @@
-"""Change notifications: one call reaches the subscribers of every revision.
+"""Change notifications for the subscribers of every revision.
 
-This feeds ``subscriptions/listen`` streams (2026-07-28), ``resources/subscribe`` and unsolicited list changes
-(handshake revisions). The bus carries changes between replicas. Each stream receives a change once and only if it
-subscribed to it, and a change replaces an equal one that is still queued.
+In 2026-07-28, changes are sent to ``subscriptions/listen`` streams. In handshake revisions, changes of lists are sent
+to all sessions, and changes of resources to the subscribers of ``resources/subscribe``. The bus carries changes between
+replicas. Each stream receives a change once, and a change replaces an equal one that is still queued.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -40,20 +40,20 @@ __all__ = ["TOPIC", "Subscriptions"]
 _log = logging.getLogger("mcptrio.subscriptions")
 
 TOPIC: Final = "changes"
-"""The topic on the bus."""
+"""The topic of changes on the bus."""
 _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "resources": "resources_list_changed"}
 
 
 @define(eq=False, slots=True)
-class _Listen:
-    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.open_request.OpenRequest`."""
+class _ListenStream:
+    """An open ``subscriptions/listen`` request. See :class:`mcptrio.runtime.open_request.OpenRequest`."""
 
     subscriptions: Subscriptions
     scope: RequestScope
     wanted: SubscriptionFilter
     uris: frozenset[str]
-    unfollow: Callable[[], None]
-    """Ends the notifications of its tasks."""
+    stop_following: Callable[[], None]
+    """Ends the notifications of the tasks to which it is subscribed."""
 
     def result(self) -> ListenResult:
         return ListenResult(meta={SUBSCRIPTION_ID: self.scope.request.id})
@@ -81,17 +81,17 @@ class Subscriptions:
         self._access = access
         self._tasks = tasks
         self._advertised = advertised
-        state.on_subscriptions = self.touched
-        state.on_missed_changes = self._changed_for
+        state.on_subscriptions = self.note_change
+        state.on_missed_changes = self._report_missed_changes
         self._bus: Bus | None = None
-        """Connects the replicas while the server is open; ``None`` for a single process."""
+        """The bus of the replicas while the server is open; ``None`` for a single process."""
         self._replica = secrets.token_urlsafe(6)
-        self._listens: set[_Listen] = set()
+        self._listens: set[_ListenStream] = set()
         self._watched_changed = trio.Event()
         self._nursery: trio.Nursery | None = None
         """Open while the server is open."""
         self._changed: set[str] = set()
-        """Lists that have changed in this turn of the event loop."""
+        """Lists that have changed and whose notifications have not been sent yet."""
         self.handlers: dict[str, Handler] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
@@ -114,7 +114,7 @@ class Subscriptions:
     def _schedule_change(self, what: str) -> None:
         if self._nursery is None:  # The server may have closed since a thread handed this over.
             return
-        # A plugin may add hundreds of entries at once; each session gets one notification for all.
+        # A task sends the changes, so that each session gets one notification if a plugin adds many entries at once.
         if not self._changed:
             self._nursery.start_soon(self._send_changes)
         self._changed.add(what)
@@ -127,7 +127,7 @@ class Subscriptions:
     def _publish(self, change: dict[str, str]) -> None:
         if self._nursery is None:
             return
-        # Local subscribers first, without waiting for the bus.
+        # Local subscribers do not wait for the bus.
         self._deliver(change)
         if self._bus is not None:
             self._bus.publish(TOPIC, orjson.dumps({**change, "from": self._replica}))
@@ -136,7 +136,7 @@ class Subscriptions:
         """Exchange changes with the other replicas. Runs while the server is open."""
         stores = self._state.stores
         self._bus = stores.bus if stores is not None else None
-        unfollow = self._bus.follow(TOPIC, self._receive) if self._bus is not None else None
+        stop_following = self._bus.follow(TOPIC, self._receive) if self._bus is not None else None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._tasks.run)
@@ -144,12 +144,12 @@ class Subscriptions:
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
-                if unfollow is not None:
-                    unfollow()
+                if stop_following is not None:
+                    stop_following()
 
     def _receive(self, message: bytes | None) -> None:
         if message is None:
-            self._changed_everything()
+            self._report_all_changed()
             return
         try:
             change = orjson.loads(message)
@@ -161,18 +161,18 @@ class Subscriptions:
         elif change.pop("from", None) != self._replica:
             self._deliver(change)
 
-    def _changed_everything(self) -> None:
-        """Report everything that clients subscribe to as changed: messages of other replicas may have been lost."""
+    def _report_all_changed(self) -> None:
+        """Report all lists and subscribed resources as changed, because messages of other replicas may be lost."""
         for what in _LISTS:
             self._deliver({"list": what})
         for uri in self.watched():
             self._deliver({"uri": uri})
 
-    def _changed_for(self, conversation: Conversation) -> None:
-        """Report everything that one client follows as changed."""
-        can = self._advertised()
-        for what, is_offered in (("tools", can.tools), ("prompts", can.prompts), ("resources", can.resources)):
-            if is_offered is not None:
+    def _report_missed_changes(self, conversation: Conversation) -> None:
+        """Report all lists, and the resources to which it is subscribed, to one client as changed."""
+        capabilities = self._advertised()
+        for what in _LISTS:
+            if getattr(capabilities, what) is not None:
                 _notify_list_changed(conversation, f"notifications/{what}/list_changed", EmptyParams(), what)
         for uri in conversation.subscriptions:
             _notify_resource_updated(conversation, uri)
@@ -188,9 +188,9 @@ class Subscriptions:
             self._send_updated(uri, change.get("caller"))
 
     def _send_to_listeners(
-        self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]
+        self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_ListenStream], bool]
     ) -> None:
-        # Its streams get the change with their subscription id, which tells a client which subscription it is for.
+        # The subscription id tells the client which of its streams the change belongs to.
         for listen in self._listens:
             if wants(listen):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
@@ -211,7 +211,7 @@ class Subscriptions:
     # Subscribers
 
     def watched(self) -> frozenset[str]:
-        """The subscribed URIs in this process."""
+        """Return the URIs to which clients of this process are subscribed."""
         uris: set[str] = set()
         for listen in self._listens:
             uris |= listen.uris
@@ -223,7 +223,7 @@ class Subscriptions:
         """Wait for the next change to the subscriptions."""
         await self._watched_changed.wait()
 
-    def touched(self) -> None:
+    def note_change(self) -> None:
         """Wake the waiting tasks, after a subscription was added or removed."""
         self._watched_changed.set()
         self._watched_changed = trio.Event()
@@ -238,12 +238,12 @@ class Subscriptions:
         if params.uri not in subscriptions and len(subscriptions) >= limit:
             raise InvalidParams(f"expected at most {limit} subscriptions in one session, got one more at `uri`")
         scope.session.set_subscriptions(subscriptions | {params.uri})
-        self.touched()
+        self.note_change()
         return EmptyResult()
 
     async def _unsubscribe(self, scope: RequestScope, params: UnsubscribeParams) -> EmptyResult:
         scope.session.set_subscriptions(scope.session.subscriptions - {params.uri})
-        self.touched()
+        self.note_change()
         return EmptyResult()
 
     async def _listen(self, scope: RequestScope, params: ListenParams) -> ListenResult:
@@ -260,22 +260,22 @@ class Subscriptions:
             raise InvalidParams(
                 f"expected at most {limits.subscriptions} ids at `notifications.taskIds`, got {len(wanted.task_ids)}"
             )
-        honoured = await self._honoured(wanted, scope)
+        accepted = await self._accepted_part(wanted, scope)
         meta = {SUBSCRIPTION_ID: scope.request.id}
         scope.remove_deadline()
-        acknowledged = AcknowledgedParams(notifications=honoured, meta=meta)
+        acknowledged = AcknowledgedParams(notifications=accepted, meta=meta)
         notification = scope.session.connection.notification(
             "notifications/subscriptions/acknowledged", acknowledged, peer=scope.request.peer
         )
-        assert notification is not None, "the revision that has the request has its acknowledgement"
-        # send waits while the outbox is full. send_latest might drop the acknowledgement, which must come first.
+        assert notification is not None, "a revision with this request has the acknowledgement"
+        # send() waits while the outbox is full. send_latest() could drop the acknowledgement, which must be sent first.
         await scope.send(notification)
-        unfollow = self._tasks.follow(scope, honoured.task_ids)
-        listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions), unfollow)
+        stop_following = self._tasks.follow(scope, accepted.task_ids)
+        listen = _ListenStream(self, scope, accepted, frozenset(accepted.resource_subscriptions), stop_following)
         self._listens.add(listen)
-        self.touched()
+        self.note_change()
         if scope.can_stay_open:
-            # Thousands of streams may be open on one process: a task for each would be most of what they cost.
+            # Thousands of streams may be open in one process, and a task for each would take most of the memory.
             scope.keep_open(listen)
         else:
             try:
@@ -284,22 +284,22 @@ class Subscriptions:
                 listen.on_closed()
         return listen.result()
 
-    def end(self, listen: _Listen) -> None:
+    def end(self, listen: _ListenStream) -> None:
         """Stop sending changes to this stream."""
         self._listens.discard(listen)
-        listen.unfollow()
-        self.touched()
+        listen.stop_following()
+        self.note_change()
 
-    async def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
-        """Return the part of the filter that this server supports. The rest is left out, which is not an error."""
-        can = self._advertised()
+    async def _accepted_part(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
+        """Return the part of the filter that this server supports. The rest is omitted, which is not an error."""
+        capabilities = self._advertised()
         watched = tuple(uri for uri in wanted.resource_subscriptions if self._access.may_watch(uri, scope.principal))
         return evolve(
             wanted,
-            tools_list_changed=wanted.tools_list_changed and can.tools is not None,
-            prompts_list_changed=wanted.prompts_list_changed and can.prompts is not None,
-            resources_list_changed=wanted.resources_list_changed and can.resources is not None,
-            resource_subscriptions=watched if can.resources is not None else (),
+            tools_list_changed=wanted.tools_list_changed and capabilities.tools is not None,
+            prompts_list_changed=wanted.prompts_list_changed and capabilities.prompts is not None,
+            resources_list_changed=wanted.resources_list_changed and capabilities.resources is not None,
+            resource_subscriptions=watched if capabilities.resources is not None else (),
             task_ids=await self._tasks.known(scope, wanted.task_ids) if wanted.task_ids else (),
         )
 

@@ -1,6 +1,6 @@
-"""Tool calls that become tasks: immediately, after some seconds, or because the client asks for it.
+"""Tool calls that become tasks: immediately, after some seconds, or because the client asks for a task.
 
-Tools uses it for each call that may become a task.
+The capability of tools uses it for each call that may become a task.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks, "Tool-Level
 Negotiation".
@@ -33,9 +33,9 @@ from mcptrio.tasks.tasks import TaskPolicy, Tasks
 __all__ = ["TaskCalls", "policy_of"]
 
 MAX_DEFAULT_TTL = 86_400.0
-"""Upper limit, in seconds, for the default ttl of a task."""
+"""The longest default ttl of a task in seconds."""
 MIN_TTL = 1.0
-"""Lower limit, in seconds, for the ttl that a client asks for."""
+"""The shortest ttl in seconds that a client can choose."""
 
 
 class TaskCalls:
@@ -58,16 +58,16 @@ class TaskCalls:
         owner: Owner,
         convert: Callable[[Done[Any] | Failure], CallToolResult],
     ) -> CreateTaskResult | None:
-        """Make a task of a call, or let it become one later. Returns ``None`` if the call runs now.
+        """Make the call a task now, or prepare that it may become one later. Returns ``None`` if the call runs now.
 
         Args:
-            convert: Returns the result of the call from that of the handler.
+            convert: Makes the result of the call from the outcome of the handler.
 
         Raises:
-            MethodNotFound: The client must ask for a task, or must not (2025-11-25).
-            MissingClientCapability: The tool is for clients with tasks only, and this one has none.
+            MethodNotFound: The client must ask for a task, or must not ask for one (2025-11-25).
+            MissingClientCapability: The tool is only for clients that support tasks, and this client does not.
         """
-        # Creating a task waits for the store, and the status names what waits.
+        # Set before the wait for the store, so that the status of the request has these names.
         scope.label, scope.owner = params.name, owner.plugin
         peer = scope.request.peer
         policy = partial(policy_of, mark, owner, self._settings)
@@ -99,7 +99,7 @@ class TaskCalls:
 
     @staticmethod
     def _wanted(params: CallToolParams, mark: ToolMark, policy: TaskPolicy) -> TaskPolicy:
-        """Return the policy with the client's ttl, which can only shorten it."""
+        """Return the policy with the client's ttl, if it is shorter."""
         assert params.task is not None
         if mark.task == "never":
             raise MethodNotFound(f"{params.name} cannot be a task: call it without `task`")
@@ -109,7 +109,7 @@ class TaskCalls:
 
 
 def policy_of(mark: ToolMark, owner: Owner, settings: ServerSettings) -> TaskPolicy:
-    """Return how the calls of a tool become tasks."""
+    """Return the policy for tasks of a tool."""
     limits = owner.limits
     return TaskPolicy(
         ttl=mark.ttl if mark.ttl is not None else min(settings.timeouts.request, MAX_DEFAULT_TTL),

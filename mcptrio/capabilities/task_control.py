@@ -1,4 +1,4 @@
-"""The task of a call, as its handler sees it: ``ctx.task``."""
+"""The task of a call, for its handler: ``ctx.task``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["TaskControl"]
 
 
 class TaskControl:
-    """The task of a call. Made by the server.
+    """The task that a call is or may become. Made by the server.
 
-    A call of a client without tasks has no task. Then these methods have no effect.
+    If the client does not support tasks, these methods have no effect.
 
     Source: MCP extension io.modelcontextprotocol/tasks.
     """
@@ -27,9 +27,9 @@ class TaskControl:
         return task.id if task is not None else None
 
     async def begin(self) -> None:
-        """Make a task of the call now, instead of after ``timeouts.task_after``. A checkpoint.
+        """Make the call a task now, instead of after ``timeouts.task_after``. A checkpoint.
 
-        Questions before it are part of the call; later ones are part of the task.
+        Earlier questions are part of the call; later ones are part of the task.
         """
         scope = self._inputs.scope
         if scope.task is None and scope.plan is not None:
@@ -38,7 +38,7 @@ class TaskControl:
             await trio.lowlevel.checkpoint()
 
     def set_status(self, message: str) -> None:
-        """Show a text about the status to users.
+        """Set the text that users see as the status of the task.
 
         Args:
             message: The status in words. Only the first 1,000 characters are sent.

@@ -1,4 +1,4 @@
-"""The method ``tasks/result``: waits for the end of a task, and asks its client the open questions meanwhile.
+"""The method ``tasks/result``, which waits for the end of a task and asks the client its open questions.
 
 Source: MCP 2025-11-25, basic/utilities/tasks, "Result Retrieval" and "Input Required Status".
 """
@@ -25,6 +25,8 @@ _STATUS: Final = "notifications/tasks/status"
 
 
 class TaskResults:
+    """Handles ``tasks/result``."""
+
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self.handlers: dict[str, Handler] = {"tasks/result": self._result}
@@ -49,17 +51,17 @@ class _WaitingClient:
         self._revision = scope.request.peer.revision
         self._changed = trio.Event()
         self._questions: dict[str, trio.CancelScope] = {}
-        """The questions that were sent to this client, by key, also the answered ones."""
-        self._shown: GetTaskResult | None = None
+        """The cancel scopes of all questions that were sent to this client, by key."""
+        self._last_state: GetTaskResult | None = None
 
     async def wait(self) -> TaskDocument:
-        """Wait until the task has ended, ask the client its open questions meanwhile, and return its document.
+        """Wait until the task has ended, and return its document. Meanwhile, ask the client the open questions.
 
         Raises:
             InvalidParams: The task has expired.
             InternalError: The server is stopping.
         """
-        unfollow = self._tasks.follow(self._id, lambda message: self._changed.set())
+        stop_following = self._tasks.follow(self._id, lambda message: self._changed.set())
         try:
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._note_closing)
@@ -75,21 +77,21 @@ class _WaitingClient:
                     self._ask_all(nursery, document)
                     await self._changed.wait()
         finally:
-            unfollow()
+            stop_following()
 
     async def _note_closing(self) -> None:
         await self._scope.session.closing.wait()
         self._changed.set()
 
     def _notify(self, state: GetTaskResult) -> None:
-        if self._shown not in (None, state):
+        if self._last_state not in (None, state):
             self._scope.notify(_STATUS, announcement(state), key=(_STATUS, self._id, self._scope))
-        self._shown = state
+        self._last_state = state
 
     def _ask_all(self, nursery: trio.Nursery, document: TaskDocument) -> None:
         for key, cancel_scope in self._questions.items():
             if key not in document.questions:
-                # Another request has brought the answer, or the handler does not need it any more.
+                # Another request had the answer, or the handler no longer needs it.
                 cancel_scope.cancel()
         for key, wire in document.questions_in(self._revision).items():
             if key not in self._questions:
@@ -103,7 +105,7 @@ class _WaitingClient:
         answer: dict[str, Any]
         with cancel_scope:
             try:
-                # As long as the request itself: the client may be away and ask for the result again.
+                # Without a timeout: the question ends with this request, which has the deadline of the task.
                 answer = await scope.session.outgoing.request(
                     wire["method"], params, peer=scope.request.peer, outlet=scope.outlet, timeout=inf
                 )

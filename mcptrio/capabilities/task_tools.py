@@ -1,7 +1,7 @@
-"""Two tools in place of one whose calls are tasks, for clients without tasks: one starts the task, one shows it.
+"""Fallback tools, for clients that do not support tasks: one starts a task of a tool, the other shows its status.
 
-Tools makes them for ``@tool(task="required", fallback_tools=True)``. Their tasks are the same as those of other
-clients, and belong to the same principals.
+The capability of tools makes them for ``@tool(task="required", fallback_tools=True)``. Their tasks do not differ from
+those of other clients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcptrio.runtime.request import RequestScope
 from mcptrio.tasks.document import TaskDocument
 from mcptrio.tasks.tasks import TaskPolicy, Tasks
 
-__all__ = ["TaskTools", "start_name", "tools_of"]
+__all__ = ["TaskTools", "original_names", "start_name"]
 
 _START = "start_"
 _STATUS = "_status"
@@ -33,8 +33,8 @@ def start_name(name: str) -> str:
     return _START + name
 
 
-def tools_of(name: str) -> Iterator[str]:
-    """Yield the names of the tools that a tool of this name may start or show."""
+def original_names(name: str) -> Iterator[str]:
+    """Yield the names of the tools for which a tool of this name may be a fallback."""
     if name.startswith(_START):
         yield name.removeprefix(_START)
     if name.endswith(_STATUS):
@@ -42,17 +42,19 @@ def tools_of(name: str) -> Iterator[str]:
 
 
 class TaskTools:
+    """Makes fallback tools."""
+
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
 
     def pair(
         self, tool: Tool, mark: ToolMark, check: Callable[[dict[str, Any]], object], policy: Callable[[], TaskPolicy]
     ) -> tuple[tuple[Callable[..., Any], ToolMark], ...]:
-        """Return the functions and the marks of both tools.
+        """Return the functions and the marks of the two fallback tools.
 
         Args:
-            check: Raises InvalidParams for arguments that do not fit the tool.
-            policy: Returns how a call becomes a task.
+            check: Raises InvalidParams if arguments do not match the schema of the tool.
+            policy: Returns the policy for tasks of the tool.
         """
         start, status = start_name(tool.name), tool.name + _STATUS
 
@@ -122,7 +124,7 @@ class TaskTools:
         return TaskDocument.decode(record.data)
 
     async def _ask(self, context: Context, id: str, document: TaskDocument) -> bool:
-        """Pass the open questions to the client of this call, and return whether it has answered them."""
+        """Pass the open questions to the client of this call. Returns False if it does not support them."""
         inputs, own = inputs_of(context), document.revision
         questions = {
             key: RelayedQuestion.of(own.structure(wire, InputRequest), f"{id}:{key}")

@@ -1,4 +1,4 @@
-"""The methods about tasks, except for ``tasks/result``, and changes to tasks for subscribers.
+"""The methods of tasks, except for ``tasks/result``, and the notifications of their changes to subscribers.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """
@@ -40,10 +40,12 @@ _METHOD = "notifications/tasks"
 
 
 class TaskMethods:
+    """Handles the methods of tasks, and notifies subscribers."""
+
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._changed: dict[tuple[RequestScope, str], None] = {}
-        """Streams and the tasks that have changed since their last notification; at most one for each subscription."""
+        """The streams to notify, each with a task that has changed; at most one entry for each subscription."""
         self._woken = trio.Event()
         self.handlers: dict[str, Handler] = {
             "tasks/get": self._get,
@@ -77,7 +79,7 @@ class TaskMethods:
 
     async def _list(self, scope: RequestScope, params: ListTasksParams) -> ListTasksResult:
         if scope.principal is None:
-            # The tasks of all clients without a principal have one owner, and only their ids protect them.
+            # The tasks of all anonymous clients have the same owner, and only their ids protect them.
             raise MethodNotFound("tasks/list: expected a client with an identity: the server has no authorization")
         after = params.cursor or ""
         if after:
@@ -92,7 +94,7 @@ class TaskMethods:
     # Subscribers
 
     async def known(self, scope: RequestScope, ids: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the tasks that belong to the principal of a request.
+        """Return the ids of those tasks that exist and belong to the principal of a request.
 
         Raises:
             MissingClientCapability: The client does not support tasks.
@@ -108,7 +110,7 @@ class TaskMethods:
         return tuple(known)
 
     def follow(self, scope: RequestScope, ids: Sequence[str]) -> Callable[[], None]:
-        """Send the tasks to the stream of a request now and after each change. Returns a function that ends this."""
+        """Send tasks to the stream of a request, now and after each change. Returns a function that ends this."""
         stack = ExitStack()
         for id in ids:
             stack.callback(self._changed.pop, (scope, id), None)
@@ -117,7 +119,7 @@ class TaskMethods:
         return stack.close
 
     async def run(self) -> None:
-        """Send the changed tasks, until cancelled."""
+        """Send notifications of changed tasks, until cancelled."""
         backoff = Backoff(0.2, 5.0)
         while True:
             await self._woken.wait()
@@ -133,7 +135,7 @@ class TaskMethods:
                     self._changed[scope, id] = None
                     await trio.sleep(backoff.next_pause())
                 except ValueError as error:
-                    # Another version of mcptrio has written it, which must not end the task of all subscribers.
+                    # Another version of mcptrio may have written the record. The loop must go on for other subscribers.
                     _log.warning("the change of a task cannot be read: task=%s: %s", id[:6], error)
 
     def _note_change(self, scope: RequestScope, id: str, message: bytes | None = None) -> None:

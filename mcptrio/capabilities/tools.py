@@ -1,7 +1,7 @@
 """Tools: ``tools/list`` and ``tools/call``.
 
 Plugins and programs fill the registry. A ToolError becomes a result with ``isError``, which the model reads. Any other
-exception is logged with its traceback, and the model learns only that the tool failed.
+exception is logged with its traceback, and the model reads only that the tool has failed.
 
 Source: MCP 2026-07-28, server/tools; 2025-11-25, server/tools, "Error Handling".
 """
@@ -9,113 +9,49 @@ Source: MCP 2026-07-28, server/tools; 2025-11-25, server/tools, "Error Handling"
 from __future__ import annotations
 
 import logging
-import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from inspect import getdoc
 from typing import Any
 
-from attrs import Factory, define, field
-
 from mcptrio.capabilities.access import Access
-from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import FunctionCaller
-from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, bounded_result, cut_text, cut_texts, json_text
-from mcptrio.capabilities.decorators import Header, ToolMark
-from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.contents import blocks_of, bounded_result, cut_text, cut_texts, json_text
+from mcptrio.capabilities.decorators import ToolMark
 from mcptrio.capabilities.owner import Owner
-from mcptrio.capabilities.page_cache import Pages
+from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.task_calls import TaskCalls, policy_of
-from mcptrio.capabilities.task_tools import TaskTools, tools_of
-from mcptrio.capabilities.tool_failures import broken, failed, failure_of
+from mcptrio.capabilities.task_tools import TaskTools, original_names
+from mcptrio.capabilities.tool_entries import ToolEntry, make_entry
+from mcptrio.capabilities.tool_failures import error_result, internal_error_result, result_of_exception
 from mcptrio.errors import InvalidParams, MCPError
 from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
+from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
-from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import (
     CallToolParams,
     CallToolResult,
     ListToolsParams,
     ListToolsResult,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
 )
 from mcptrio.protocol.revisions.revision import BadArguments
-from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
-from mcptrio.schema.docstrings import parse_docstring
-from mcptrio.schema.forgiving_arguments import repair_arguments
-from mcptrio.schema.signatures import OutputSchema
-from mcptrio.schema.validation import Validator, check_header_annotations
+from mcptrio.schema.argument_repair import repair_arguments
 from mcptrio.tasks.call import supports_tasks
 from mcptrio.tasks.tasks import Tasks
 
-__all__ = ["ToolEntry", "Tools"]
+__all__ = ["Tools"]
 
 _log = logging.getLogger("mcptrio.tools")
 
 _REPAIRED = "mcptrio/repaired"
 """The member of ``_meta`` that names the arguments that were repaired."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
-
-
-@define(eq=False, slots=True)
-class ToolEntry:
-    """A registered tool."""
-
-    key: str
-    owner: Owner
-    tool: Tool
-    function: Function
-    mark: ToolMark
-    output: OutputSchema
-    input_validator: Validator | None
-    output_validator: Validator | None
-    param_headers: Mapping[str, tuple[str, ...]]
-    limiter: FairLimiter | None
-    """Limits the calls of the tool that run at the same time; ``None`` without a limit."""
-    takes_dict: str | None
-    """The one parameter that takes all arguments of a hand-written schema."""
-    max_text: int
-    """Characters of text in one result."""
-    judged_as: str = field(default=Factory(lambda self: self.key, takes_self=True))
-    """The name of the tool that authorizers decide about; that of its tool for a fallback tool."""
-    fallback: tuple[ToolEntry, ...] = ()
-    """The tools that clients without tasks see instead."""
-
-    @property
-    def scopes(self) -> frozenset[str]:
-        return self.mark.scopes
-
-    @property
-    def component(self) -> Component:
-        """The entry as authorizers see it."""
-        meta = self.tool.meta or {}
-        return Component(kind="tool", name=self.judged_as, plugin=self.owner.plugin, meta=meta, scopes=self.scopes)
-
-    def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments for the function.
-
-        Raises:
-            InvalidParams: The arguments are invalid.
-        """
-        if self.input_validator is not None:
-            self.input_validator.validate(arguments)
-        elif self.takes_dict is None:
-            assert self.function.arguments is not None
-            return self.function.arguments.convert(arguments)
-        if self.takes_dict is not None:
-            return {self.takes_dict: arguments}
-        return {name: value for name, value in arguments.items() if name in self.function.parameters}
 
 
 class Tools:
@@ -140,10 +76,10 @@ class Tools:
         self._settings = settings
         self._state = state
         self._on_task_tool = on_task_tool
-        self._pages = Pages(registry, "tools", partial(self._listed, fallback=False), size=settings.page_size)
-        self._fallback_pages = Pages(registry, "tools", partial(self._listed, fallback=True), size=settings.page_size)
-        self._has_fallback = False
-        """Whether a tool has ever had fallback tools."""
+        size = settings.page_size
+        self._pages = PageCache(registry, "tools", partial(self._listed, fallback=False), size=size)
+        self._fallback_pages = PageCache(registry, "tools", partial(self._listed, fallback=True), size=size)
+        self._has_fallback = False  # True once a tool with fallback tools was added
         self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
         self._task_tools = TaskTools(self.tasks)
         self._task_calls = TaskCalls(self.tasks, settings, state.deadlines)
@@ -156,12 +92,12 @@ class Tools:
             TypeError, ValueError: The mark, the signature or a schema is wrong.
             Duplicate: The name is taken.
         """
-        entry = _entry(function, mark, owner, self._settings.limits.result_text)
+        entry = make_entry(function, mark, owner, self._settings.limits.result_text)
         if mark.fallback_tools:
             policy = partial(policy_of, mark, owner, self._settings)
-            pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
-            made = (_entry(call, how, owner, entry.max_text) for call, how in pair)
-            entry.fallback = tuple(evolve(each, judged_as=entry.key) for each in made)
+            pair = self._task_tools.pair(entry.tool, mark, partial(_keyword_arguments, entry), policy)
+            made = (make_entry(call, how, owner, entry.max_text) for call, how in pair)
+            entry.fallback = tuple(evolve(each, authorized_as=entry.key) for each in made)
         self.registry.add(entry)
         self._has_fallback |= bool(entry.fallback)
         if mark.task != "never":
@@ -170,7 +106,7 @@ class Tools:
 
     @property
     def has_task_tools(self) -> bool:
-        """Whether calls of any tool may become tasks."""
+        """True if calls of any tool may become tasks."""
         return any(entry.mark.task != "never" for entry in self.registry.entries.values())
 
     def owner_of(self, name: str) -> str | None:
@@ -183,14 +119,14 @@ class Tools:
         return entry.param_headers if entry is not None else {}
 
     def _find(self, name: str) -> ToolEntry | None:
-        # A copy of Registry.get(), because every call of a tool uses this.
+        # Inlined Registry.get(), because every call of a tool uses this.
         entry = self.registry.entries.get(name) or self._find_fallback(name)
-        return None if entry is None or entry.owner.is_kept_back else entry
+        return None if entry is None or entry.owner.is_hidden else entry
 
     def _find_fallback(self, name: str) -> ToolEntry | None:
         if not self._has_fallback:
             return None
-        entries = [entry for each in tools_of(name) if (entry := self.registry.entries.get(each)) is not None]
+        entries = [entry for each in original_names(name) if (entry := self.registry.entries.get(each)) is not None]
         return next((each for entry in entries for each in entry.fallback if each.key == name), None)
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
@@ -201,6 +137,12 @@ class Tools:
 
     def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
         return self._access.may_list(entry.component, scope.principal)
+
+    def _names(self, scope: RequestScope) -> Iterator[str]:
+        """Yield the names of the tools that the client may list."""
+        for key, entry in self.registry.entries.items():
+            if not entry.owner.is_hidden and (not self._access.is_restricted or self._may_list(scope, entry)):
+                yield key
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
         shown = [each for entry in entries for each in (fallback and entry.fallback) or (entry,)]
@@ -215,25 +157,27 @@ class Tools:
         self, scope: RequestScope, params: CallToolParams
     ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
         entry = self._find(params.name)
-        # Almost no server has authorizers or scopes; then no component is made.
+        # The component is made only if there are scopes or authorizers, which few servers have.
         if entry is None or (
-            (entry.scopes or self._access.authorizers.functions)
+            (entry.mark.scopes or self._access.authorizers.functions)
             and not self._access.check_use(entry.component, scope.principal)
         ):
-            raise InvalidParams(f"no such tool: {params.name}")
+            raise InvalidParams(
+                f"no such tool: {quote_name(params.name)}{did_you_mean(params.name, self._names(scope))}"
+            )
         repairs: list[str] = []
         try:
-            values = entry.values(params.arguments)
+            values = _keyword_arguments(entry, params.arguments)
         except InvalidParams as error:
             repaired = self._repair(entry, params.arguments)
             if repaired is not None:
                 values, repairs = repaired
             elif scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
-                return failed(f"invalid arguments: {error.message}")
+                return error_result(f"invalid arguments: {error.message}")
             else:
                 raise
         if scope.task is None and (entry.mark.task != "never" or (params.task is not None and self.has_task_tools)):
-            convert = partial(_finished, scope, entry)
+            convert = partial(_task_result, scope, entry)
             if task := await self._task_calls.begin(scope, params, entry.mark, entry.owner, convert):
                 return task
         work = partial(
@@ -246,45 +190,61 @@ class Tools:
             timeout=entry.mark.timeout,
             limiter=entry.limiter,
         )
-        result = _concluded(scope, entry, await run_guarded(work))
-        return _noted(result, repairs) if repairs else result
+        result = _call_result(scope, entry, await run_guarded(work))
+        return _with_repairs(result, repairs) if repairs else result
 
     def _repair(self, entry: ToolEntry, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]] | None:
-        """Return the values for the function, and the places of the repaired arguments; ``None`` if none fits."""
+        """Return the values for the function, and the paths of the repaired arguments; ``None`` if no repair fits."""
         if not self._settings.repair_arguments:
             return None
         repaired, places = repair_arguments(arguments, entry.tool.input_schema)
         try:
-            return (entry.values(repaired), places) if places else None
+            return (_keyword_arguments(entry, repaired), places) if places else None
         except InvalidParams:
             return None
 
     async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
-        return _final(params.name, await self._call(scope, params))
+        return _require_call_result(params.name, await self._call(scope, params))
 
     def _concurrency(self) -> dict[str, int]:
-        """Return the tools whose tasks this process may claim, with the number that may run; 0 for any number."""
+        """Return the tools whose tasks this process may claim, each with its concurrency; 0 for no limit."""
         entries = self.registry.entries.items()
         return {
             key: entry.mark.concurrency or 0
             for key, entry in entries
-            if entry.mark.task != "never" and not entry.owner.is_kept_back
+            if entry.mark.task != "never" and not entry.owner.is_hidden
         }
 
 
-def _concluded(
+def _keyword_arguments(entry: ToolEntry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments for the function of a tool.
+
+    Raises:
+        InvalidParams: The arguments are invalid.
+    """
+    if entry.input_validator is not None:
+        entry.input_validator.validate(arguments)
+    elif entry.dict_parameter is None:
+        assert entry.function.arguments is not None
+        return entry.function.arguments.convert(arguments)
+    if entry.dict_parameter is not None:
+        return {entry.dict_parameter: arguments}
+    return {name: value for name, value in arguments.items() if name in entry.function.parameters}
+
+
+def _call_result(
     scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure
 ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
     if isinstance(outcome, Done):
         return _result(entry, outcome.value)
-    return failure_of(scope, entry.key, entry.owner, outcome.error)
+    return result_of_exception(scope, entry.key, entry.owner, outcome.error)
 
 
-def _finished(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure) -> CallToolResult:
-    return _final(entry.key, _concluded(scope, entry, outcome))
+def _task_result(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure) -> CallToolResult:
+    return _require_call_result(entry.key, _call_result(scope, entry, outcome))
 
 
-def _final(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
+def _require_call_result(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
     if isinstance(result, CallToolResult):
         return result
     raise MCPError(f"expected a result of {name}, got {result.result_type}: a task cannot begin its call again")
@@ -294,12 +254,12 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
     try:
         if isinstance(value, CallToolResult):
             if entry.output_validator is not None and not value.is_error:
-                _check(entry, value.structured_content)
+                _check_output(entry, value.structured_content)
             return bounded_result(value, entry.max_text)
         if isinstance(value, InputRequiredResult | CreateTaskResult):
             return value
         if entry.output_validator is not None:
-            _check(entry, value)
+            _check_output(entry, value)
             return _structured(entry, value, value)
         if entry.output.is_structured:
             return _structured(entry, value, entry.output.encode(value))
@@ -307,7 +267,7 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
             return CallToolResult(content=(TextContent(text=value),))
         return CallToolResult(content=cut_texts(blocks_of(value), entry.max_text))
     except TypeError as error:
-        return broken(entry.key, error)
+        return internal_error_result(entry.key, error)
 
 
 def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
@@ -315,7 +275,7 @@ def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
     if entry.mark.text is not None:
         rendered = run_guarded_sync(entry.mark.text, value)
         if isinstance(rendered, Failure):
-            return broken(entry.key, rendered.error)
+            return internal_error_result(entry.key, rendered.error)
         text = rendered.value
     elif not text:
         text = json_text(encoded)
@@ -323,128 +283,21 @@ def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
     return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
 
 
-def _noted(
+def _with_repairs(
     result: CallToolResult | InputRequiredResult | CreateTaskResult, repairs: list[str]
 ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
-    """Say in a result which arguments were repaired."""
+    """Return a result that names the repaired arguments in ``_meta``."""
     if not isinstance(result, CallToolResult):
         return result
     return evolve(result, meta={**(result.meta or {}), _REPAIRED: repairs})
 
 
-def _check(entry: ToolEntry, value: Any) -> None:
+def _check_output(entry: ToolEntry, value: Any) -> None:
     assert entry.output_validator is not None
     try:
         if value is ABSENT:
             raise InvalidParams("expected structured content, got none")
         entry.output_validator.validate(value)
     except InvalidParams as error:
-        _log.error("%s: the result does not fit its output schema: %s", entry.key, error.message)
-        raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
-
-
-def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner, max_text: int) -> ToolEntry:
-    name = mark.name or str(getattr(function, "__name__", ""))
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
-    if mark.concurrency is not None and mark.concurrency < 1:
-        raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
-    if mark.task == "never" and (mark.ttl is not None or mark.resumable):
-        raise ValueError(f'tool {name}: expected task="optional" or "required" with ttl or resumable, got "never"')
-    if mark.fallback_tools and mark.task != "required":
-        raise ValueError(f'tool {name}: expected task="required" with fallback_tools, got {mark.task!r}')
-    if mark.listed is not None:
-        return _relayed(function, mark, evolve(mark.listed, name=name, execution=_execution(mark)), owner)
-    called = Function(function, raw=mark.input_schema is not None)
-    if mark.input_schema is not None:
-        input_schema = dict(mark.input_schema)
-        if input_schema.get("type") != "object":
-            raise ValueError(f"tool {name}: expected an input schema of type object, got {input_schema.get('type')!r}")
-        input_validator = Validator(input_schema)
-        takes_dict = _takes_dict(called, input_schema)
-    else:
-        assert called.arguments is not None
-        input_schema, input_validator, takes_dict = called.arguments.schema, None, None
-        _put_headers(called.arguments.hints, input_schema)
-    output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
-    output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
-    if mark.text is not None and output_schema is None:
-        raise ValueError(f"tool {name}: expected a return annotation or an output schema with text=, got neither")
-    tool = Tool(
-        name=name,
-        title=mark.title,
-        description=mark.description or parse_docstring(getdoc(function)).description or None,
-        input_schema=input_schema,
-        output_schema=output_schema,
-        annotations=_annotations(mark),
-        icons=mark.icons,
-        execution=_execution(mark),
-        meta=dict(mark.meta) if mark.meta is not None else None,
-    )
-    return ToolEntry(
-        key=name,
-        owner=owner,
-        tool=tool,
-        function=called,
-        mark=mark,
-        output=output,
-        input_validator=input_validator,
-        output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
-        param_headers=check_header_annotations(input_schema),
-        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
-        takes_dict=takes_dict,
-        max_text=max_text,
-    )
-
-
-_UNSTRUCTURED = OutputSchema.of(None)
-
-
-def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Owner) -> ToolEntry:
-    """Return the entry for a tool of another server. That server checks arguments and results."""
-    return ToolEntry(
-        key=tool.name,
-        owner=owner,
-        tool=tool,
-        function=Function(function, raw=True),
-        mark=mark,
-        output=_UNSTRUCTURED,
-        input_validator=None,
-        output_validator=None,
-        param_headers=check_header_annotations(tool.input_schema),
-        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
-        takes_dict="arguments",
-        # The result belongs to the other server, and is passed on as it is.
-        max_text=sys.maxsize,
-    )
-
-
-def _annotations(mark: ToolMark) -> ToolAnnotations | None:
-    hints = (mark.read_only, mark.destructive, mark.idempotent, mark.open_world)
-    if all(hint is None for hint in hints):
-        return None
-    return ToolAnnotations(
-        title=mark.title,
-        read_only_hint=mark.read_only,
-        destructive_hint=mark.destructive,
-        idempotent_hint=mark.idempotent,
-        open_world_hint=mark.open_world,
-    )
-
-
-def _execution(mark: ToolMark) -> ToolExecution | None:
-    return None if mark.task == "never" else ToolExecution(task_support=mark.task)
-
-
-def _takes_dict(function: Function, schema: Mapping[str, Any]) -> str | None:
-    free = [name for name in function.parameters if name != function.context]
-    if len(free) == 1 and free[0] not in schema.get("properties", {}):
-        return free[0]
-    return None
-
-
-def _put_headers(hints: Mapping[str, Any], schema: dict[str, Any]) -> None:
-    for name, hint in hints.items():
-        for item in getattr(hint, "__metadata__", ()):
-            if isinstance(item, Header):
-                schema["properties"][name]["x-mcp-header"] = item.name
+        _log.error("%s: the result does not match its output schema: %s", entry.key, error.message)
+        raise MCPError(f"the result of {entry.key} does not match its output schema") from error

@@ -1,7 +1,7 @@
-"""An iterator that reports progress after each item.
+"""An async iterator that reports progress after each item.
 
-``Context.track`` returns it. It is not an async generator: the garbage collector would finish one that is left early,
-and Trio would warn.
+``Context.track`` returns it. It is no async generator, because the garbage collector would have to finish a generator
+that is left early, about which Trio warns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Tracked(Generic[T]):
     def __init__(self, items: Iterable[T] | AsyncIterator[T], report: Callable[[int], Awaitable[None]]) -> None:
         self._items = items if isinstance(items, AsyncIterator) else iter(items)
         self._report = report
-        self._given = 0
+        self._count = 0
 
     def __aiter__(self) -> Tracked[T]:
         return self
 
     async def __anext__(self) -> T:
-        if self._given:
-            await self._report(self._given)
+        if self._count:
+            await self._report(self._count)
         if isinstance(self._items, AsyncIterator):
             item: T = await anext(self._items)
         else:
@@ -39,5 +39,5 @@ class Tracked(Generic[T]):
                 item = next(self._items)
             except StopIteration:
                 raise StopAsyncIteration from None
-        self._given += 1
+        self._count += 1
         return item

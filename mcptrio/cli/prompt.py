@@ -13,8 +13,8 @@ from mcptrio.cli.client.contents import Contents
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.prompts import Prompt
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command", "read_texts"]
 

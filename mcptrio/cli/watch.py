@@ -18,7 +18,7 @@ from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError, MethodNotFound
 from mcptrio.ground.quoting import printable, quote
-from mcptrio.schema.validation_messages import suggest
+from mcptrio.ground.suggestions import suggest
 
 __all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "watchable_lists"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from mcptrio.plugins.naming import exposed, is_portable
+from mcptrio.plugins.naming import is_portable, prefixed_name
 
 __all__ = ["MAX_NAME_CHARS", "mounted_name"]
 
@@ -31,7 +31,7 @@ def mounted_name(prefix: str, name: str) -> str:
         prefix: The prefix of the mount; empty for none.
         name: The name on the mounted server.
     """
-    whole = exposed(prefix, name)
+    whole = prefixed_name(prefix, name)
     if is_portable(whole):
         return whole
     # A name may have lone surrogates, from JSON escapes, which plain UTF-8 cannot encode.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from mcptrio.capabilities.decorators import marks_of
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.plugins.hooks import HOOKS, Hooks
 
-__all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
+__all__ = ["check_kind", "check_plugin", "find_plugin", "hooks_in", "unserved_classes_warning"]
 
 # Options of pluggy that change the order of hooks. They have no effect, because a server calls one plugin at a time.
-_WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
+_UNSUPPORTED_OPTIONS = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
 
 def check_kind(plugin: object) -> None:
@@ -47,19 +47,16 @@ def check_plugin(plugin: object) -> None:
     check_kind(plugin)
     for name, hook, options in hooks_in(plugin):
         if hook not in HOOKS:
-            # pluggy ignores unknown hooks, so a misspelled one would have no effect and cause no error.
-            near = get_close_matches(hook, HOOKS, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")
+            # pluggy ignores unknown hooks, so a misspelled hook would have no effect.
+            hint = did_you_mean(hook, HOOKS)
+            raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got `{hook}`{hint}")
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             # pluggy calls hooks synchronously, so a coroutine would never run.
             raise TypeError(f"hook `{name}`: expected a plain function, got an async one")
         _check_parameters(name, hook, value)
-        if given := [option for option in _WITHOUT if options[option]]:
-            raise TypeError(
-                f"hook `{name}`: expected @hookimpl without {given[0]}, got it with {given[0]}={options[given[0]]!r}"
-            )
+        if option := next((option for option in _UNSUPPORTED_OPTIONS if options[option]), None):
+            raise TypeError(f"hook `{name}`: expected @hookimpl without {option}, got {option}={options[option]!r}")
 
 
 def find_plugin(loaded: object) -> object:
@@ -82,8 +79,9 @@ def find_plugin(loaded: object) -> object:
     raise ValueError("nothing to serve: no function is decorated; write @tool, @resource or @prompt above one")
 
 
-def forgotten(plugin: object) -> str | None:
-    """Return a warning about classes of a module whose decorated methods are not served."""
+def unserved_classes_warning(plugin: object) -> str | None:
+    """Return a warning about the classes of a module whose decorated methods are not served; ``None`` if there are
+    none."""
     if not inspect.ismodule(plugin) or next(hooks_in(plugin), None) is not None:
         return None
     classes = _classes(plugin)
@@ -103,6 +101,7 @@ def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _plain(value: Any) -> Any:
+    """Return the function of a class method or static method, or any other value unchanged."""
     return getattr(value, "__func__", value)
 
 
@@ -121,6 +120,7 @@ def _check_parameters(name: str, hook: str, function: Any) -> None:
 
 
 def _serves(plugin: object) -> bool:
+    """Return whether an object has decorated functions or hooks."""
     return next(marks_of(plugin), None) is not None or next(hooks_in(plugin), None) is not None
 
 
@@ -132,4 +132,5 @@ def _classes(module: Any) -> list[type]:
 
 
 def _methods(cls: type) -> list[str]:
+    """Return the names of the decorated methods of a class."""
     return list(dict.fromkeys(function.__name__ for function, _ in marks_of(cls)))

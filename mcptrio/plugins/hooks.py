@@ -1,7 +1,7 @@
 """The four hooks of a plugin, and the decorators that mark them.
 
-A plugin whose tools, resources and prompts are marked needs none of them. The server calls the hooks of one plugin at
-a time, so that a failure stays with its plugin.
+A plugin that only marks its tools, resources and prompts needs no hooks. The server calls the hooks of each plugin
+separately, so that a failure affects only this plugin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Opened: TypeAlias = AsyncGenerator[Any] | AbstractAsyncContextManager[Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Its own project name: other programs use pluggy in the same process, such as pytest.
+# With an own project name, because other programs in the process, such as pytest, use pluggy too.
 hookspec = pluggy.HookspecMarker(_PROJECT)
 hookimpl = pluggy.HookimplMarker(_PROJECT)
 """Marks a function, or a method of a plugin object, as the implementation of a hook."""

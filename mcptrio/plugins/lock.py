@@ -1,8 +1,8 @@
 """Fingerprints of the plugins' definitions at the time when the operator locked them.
 
-``mcptrio lock`` writes them to a file (:mod:`mcptrio.cli.server.lock_file`), and the policy compares each tool with it,
-because an upgrade can change a description, which is an instruction to a model. Equal definitions have the same
-fingerprint on every machine, with every Python and in every revision.
+``mcptrio lock`` writes them to a file (:mod:`mcptrio.cli.server.lock_file`). The policy compares each tool with the
+file, because an upgrade can change a description, which models read as an instruction. Equal definitions have the same
+fingerprint on every machine, with every Python version and in every revision.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Kind: TypeAlias = Literal["tools", "prompts", "templates"]
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates")
 """The kinds of entries in a lock, in this order."""
 
-_PART = 16
-"""Hexadecimal digits of a part's digest, which only shows which part has changed. The whole digest decides."""
+_PART_DIGITS = 16
+"""Hexadecimal digits of the digest of a part. These digests only show which part has changed; definitions are compared
+by the whole digest."""
 
 
 @frozen(kw_only=True)
@@ -47,7 +48,7 @@ class Fingerprint:
         if self.sha256 == other.sha256:
             return []
         found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
-        # Hints are compared apart from the digests, so that a change to a hint is named as such.
+        # The parts do not contain the hints.
         if self.hints != other.hints:
             found.append("hints")
         return found or ["fingerprint"]
@@ -55,31 +56,34 @@ class Fingerprint:
 
 def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
     """Return the fingerprint of a tool, a prompt or a resource template."""
-    given: Any = offered
-    described = {"title": given.title, "description": given.description}
+    entry: Any = offered
+    described = {"title": entry.title, "description": entry.description}
     hints: tuple[str, ...] = ()
-    whole: dict[str, Any] = {"name": given.name, "description": described}
-    if hasattr(given, "input_schema"):
-        whole |= {"input schema": given.input_schema, "output schema": given.output_schema}
-        hints = tuple(_hints(given.annotations))
-    elif hasattr(given, "uri_template"):
-        whole["template"] = [given.uri_template, given.mime_type]
+    whole: dict[str, Any] = {"name": entry.name, "description": described}
+    if hasattr(entry, "input_schema"):
+        whole |= {"input schema": entry.input_schema, "output schema": entry.output_schema}
+        hints = tuple(_hints(entry.annotations))
+    elif hasattr(entry, "uri_template"):
+        whole["template"] = [entry.uri_template, entry.mime_type]
     else:
-        whole["arguments"] = [[each.name, each.description, bool(each.required)] for each in given.arguments or ()]
+        whole["arguments"] = [[each.name, each.description, bool(each.required)] for each in entry.arguments or ()]
     # The name is only in the whole digest, because another name means another entry.
-    parts = {name: _digest(value)[:_PART] for name, value in whole.items() if name != "name" and value is not None}
+    parts = {
+        part: _digest(value)[:_PART_DIGITS] for part, value in whole.items() if part != "name" and value is not None
+    }
     return Fingerprint(sha256=_digest([whole, hints]), parts=parts, hints=hints)
 
 
 @frozen(kw_only=True)
 class LockedPlugin:
-    """A locked plugin: its version, and its entries by kind and name."""
+    """A locked plugin: its version, and the fingerprints of its entries by kind and name."""
 
     version: str | None = None
     distribution: str | None = None
     offers: Mapping[Kind, Mapping[str, Fingerprint]] = field(factory=dict)
 
     def of(self, kind: Kind) -> Mapping[str, Fingerprint]:
+        """Return the fingerprints of the entries of one kind, by name."""
         return self.offers.get(kind, {})
 
 
@@ -114,7 +118,7 @@ def _hints(annotations: Any) -> Iterator[str]:
 
 
 def _digest(value: Any) -> str:
-    # Sorted and compact: the digest must not depend on the order of keys or on the Python version.
+    # Sorted and compact, so that the digest does not depend on the order of keys.
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

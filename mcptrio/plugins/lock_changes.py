@@ -1,4 +1,7 @@
-"""Makes the lock of a server's current plugins, and finds its differences from an older lock."""
+"""Makes the lock of a server's current plugins, and finds its differences from an older lock.
+
+``mcptrio lock`` and the servers of the command line use this.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +39,21 @@ class LockChange:
 
     @property
     def is_of_version(self) -> bool:
-        """Whether only the version has changed."""
+        """True if the change is a new version of the plugin."""
         return self.kind is None and self.what.startswith("version ")
 
 
 def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
-    """Return the lock of a server's plugins. Plugins of mcptrio itself without entries are left out."""
+    """Return the lock of a server's plugins.
+
+    Plugins without a distribution and without entries, such as the middleware of mcptrio, are left out.
+    """
     found = {
         name: _locked(plugin, catalog)
         for name, plugin in sorted(plugins.items())
         if plugin.state in ("loaded", "running")
     }
     return ToolLock(
-        # Middleware of mcptrio without entries would only fill the file.
         plugins={name: each for name, each in found.items() if each.distribution or any(each.offers.values())}
     )
 
@@ -64,40 +69,40 @@ def changes_since(
     now = lock_of(catalog, plugins)
     for name in sorted({*lock.plugins, *now.plugins} - {*ignored}):
         plugin = plugins.get(name)
-        was, is_ = lock.plugins.get(name), now.plugins.get(name)
-        if is_ is None:
+        locked, current = lock.plugins.get(name), now.plugins.get(name)
+        if current is None:
             if plugin is None:
                 yield LockChange(plugin=name, kind=None, name=None, what="is not installed any more")
             elif plugin.state == "quarantined":
                 yield LockChange(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.failure}")
             continue
-        if was is None:
+        if locked is None:
             yield LockChange(plugin=name, kind=None, name=None, what="is new, and not in the lock file")
             continue
-        if was.version != is_.version:
-            change = f"version {was.version or '-'} has become {is_.version or '-'}"
+        if locked.version != current.version:
+            change = f"version {locked.version or '-'} has become {current.version or '-'}"
             yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
-            continue  # Its entries are known only when it is open, and are compared then.
+            continue  # its entries are known, and are compared, only when it is open
         # A withheld tool is not offered, so its difference does not reach a client.
         withheld = plugin.withheld if plugin is not None else {}
         for kind in KINDS:
-            yield from _changes(name, kind, was.of(kind), is_.of(kind), withheld if kind == "tools" else {})
+            yield from _changes(name, kind, locked.of(kind), current.of(kind), withheld if kind == "tools" else {})
 
 
 def _changes(
     plugin: str,
     kind: Kind,
-    was: Mapping[str, Fingerprint],
-    is_: Mapping[str, Fingerprint],
+    locked: Mapping[str, Fingerprint],
+    current: Mapping[str, Fingerprint],
     withheld: Collection[str],
 ) -> Iterator[LockChange]:
-    for name in sorted({*was, *is_} - {*withheld}):
-        if name not in is_:
+    for name in sorted({*locked, *current} - {*withheld}):
+        if name not in current:
             yield LockChange(plugin=plugin, kind=kind, name=name, what="removed")
-        elif name not in was:
+        elif name not in locked:
             yield LockChange(plugin=plugin, kind=kind, name=name, what="added")
-        elif different := was[name].differences(is_[name]):
+        elif different := locked[name].differences(current[name]):
             yield LockChange(plugin=plugin, kind=kind, name=name, what=f"{in_words(different)} changed")
 
 

@@ -1,8 +1,7 @@
-"""The plugin manager: finds, imports and registers plugins.
+"""The plugin manager of a server: finds, imports and registers plugins.
 
-The server uses it. Entry points of the group ``mcptrio``, files, modules and objects all become a :class:`Plugin`. An
-error of a plugin, such as an import error, an invalid signature or a name that is taken, is stored in that plugin and
-does not affect others.
+Entry points of the group ``mcptrio``, files, modules and objects become a :class:`Plugin`. An error of a plugin, such
+as an import error, an invalid signature or a name that is taken, is stored in that plugin and does not affect others.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from mcptrio.ground.expected import kind_of
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
-from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
-from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, offered
+from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, unserved_classes_warning
+from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points
 from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
@@ -46,8 +45,8 @@ BUILT_IN = ("stdio", "http", "stream")
 """The transports of mcptrio itself."""
 
 ReplacePlugin: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
-"""Given a plugin's name and file, return a function that makes its replacement, or ``None`` to import the plugin
-itself."""
+"""A function of a plugin's name and file that returns a function to make its replacement, or ``None`` to import the
+plugin itself."""
 
 SLOW_IMPORT = 1.0
 """Seconds after which the import of a plugin causes a warning, because every start waits for it."""
@@ -62,8 +61,9 @@ class PluginManager:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self.instead: ReplacePlugin | None = None
-        """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
+        self.find_replacement: ReplacePlugin | None = None
+        """Decides which plugins are isolated. Called each time a plugin is loaded, so that a restarted plugin gets a
+        new answer."""
         self.plugins: dict[str, Plugin] = {}
 
     @classmethod
@@ -97,31 +97,31 @@ class PluginManager:
             PluginError: Any failure, if strict.
         """
         excluded = frozenset(without)
-        found = offered()
+        found = installed_entry_points()
         check_offered((*(only or ()), *excluded), found)
         for name, points in found.items():
-            # Unwanted plugins are listed as disabled, so that they can be enabled later, but are not imported.
+            # Unwanted plugins are not imported. They are listed as disabled, so that they can be enabled later.
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
                 plugin = _installed(name, point)
                 if unwanted:
                     plugin.disable()
-                    self._enlist(plugin)
+                    self._add_to_list(plugin)
                 elif self._is_new(plugin):
                     self._import(plugin)
 
     def load_file(self, path: Path) -> Plugin:
-        """Import one Python file as a plugin, named after the file."""
+        """Import one Python file as a plugin, with the name of the file."""
         plugin = Plugin(name=path.stem, load=partial(import_file, path), file=path)
         if self._is_new(plugin):
             self._import(plugin)
         return plugin
 
     def register(self, object: object, name: str | None = None) -> Plugin:
-        """Take a module or an object as a plugin.
+        """Register a module or an object as a plugin.
 
         Raises:
-            TypeError: It is a function or a string, which cannot be a plugin.
+            TypeError: The object is a function or a string, which cannot be a plugin.
             PluginError: Any failure, if strict.
         """
         check_kind(object)
@@ -132,26 +132,26 @@ class PluginManager:
 
     def find_new(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
-        # Python caches which distributions are installed; without this call it would not find new ones.
+        # Python caches which distributions are installed.
         importlib.invalidate_caches()
-        for name, points in offered().items():
+        for name, points in installed_entry_points().items():
             if name not in self.plugins:
                 point = points[0]
-                self._enlist(_installed(name, point, "disabled"))
+                self._add_to_list(_installed(name, point, "disabled"))
 
     def renew(self, plugin: Plugin) -> bool:
         """Load a plugin again: without a new import if it was imported and runs in the same process as before.
 
         Returns:
-            Whether it is loaded.
+            Whether the plugin is loaded.
 
         Raises:
-            PluginError: It failed, and the manager is strict.
+            PluginError: The plugin failed, and the manager is strict.
         """
         plugin.renew()
-        # A taken name stays taken until the process ends.
+        # The name stays taken until the process ends.
         if plugin.refused is not None:
-            self._tolerate(self.quarantine(plugin, plugin.refused))
+            self._raise_if_strict(self.quarantine(plugin, plugin.refused))
         elif plugin.object is None or self._isolate(plugin):
             self._import(plugin)
         else:
@@ -166,7 +166,7 @@ class PluginManager:
 
     def owner_of_file(self, path: str) -> str | None:
         """Return the plugin of a source file, for messages; ``None`` if there is none."""
-        # A copy of the list: the watchdog's thread calls this while a plugin may be added.
+        # A copy of the list, because the watchdog calls this in another thread, and a plugin may be added meanwhile.
         for plugin in list(self.plugins.values()):
             source = plugin.source if not plugin.isolated else None
             if source is not None and (path == source or path.startswith(f"{source}{os.sep}")):
@@ -174,10 +174,13 @@ class PluginManager:
         return None
 
     def call(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
-        """Call a hook of one plugin and of the objects that it has added.
+        """Call a hook of one plugin and of the objects that the plugin has added.
+
+        Returns:
+            The results that are not ``None``.
 
         Raises:
-            PluginError: It failed; the plugin is quarantined.
+            PluginError: The hook failed; the plugin is quarantined.
         """
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
@@ -191,12 +194,12 @@ class PluginManager:
         """Read the operator's settings for a plugin: those for the server, and those for the plugin's class.
 
         Raises:
-            PluginError: They cannot be read or are invalid; the plugin is quarantined.
+            PluginError: The settings cannot be read or are invalid; the plugin is quarantined.
         """
 
         def read() -> PluginPolicy:
             policy = tables.policy(plugin.name)
-            plugin.policy = self._held_here(plugin, policy)
+            plugin.policy = self._local_policy(plugin, policy)
             plugin.config_class = settings_class(plugin.object)
             plugin.config = tables.of(plugin.name, plugin.config_class)
             return policy
@@ -206,34 +209,36 @@ class PluginManager:
             raise self.quarantine(plugin, _text(outcome.error), outcome.error)
         # The settings of an isolated plugin are read in its own process.
         if not plugin.isolated:
-            for text in tables.unknown_variables(plugin.name, plugin.config_class, lambda: {*self.plugins, *offered()}):
+            for text in tables.unknown_variables(
+                plugin.name, plugin.config_class, lambda: {*self.plugins, *installed_entry_points()}
+            ):
                 plugin.warnings.append(text)
                 _log.warning("%s: %s", plugin.label, text)
         # The process of an isolated plugin adds the prefix itself.
         plugin.prefers_no_prefix = plugin.isolated and outcome.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
-        by_itself = plugin.name if plugin.distribution is not None else ""
-        plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else by_itself
+        default = plugin.name if plugin.distribution is not None else ""
+        plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else default
 
     def set_up(self, plugin: Plugin, setup: PluginSetup) -> None:
         """Let a plugin add its entries: those of its hook ``setup``, then the marked ones.
 
         Raises:
-            PluginError: It failed; the plugin is quarantined.
+            PluginError: The plugin failed, and is quarantined.
         """
         hooks = pluggy.PluginManager("mcptrio")
         hooks.add_hookspecs(Hooks)
-        # pluggy keeps hooks per manager: one manager per plugin, so that a hook can be called for one plugin alone.
+        # One manager of pluggy for each plugin, so that a hook can be called for one plugin alone.
         plugin.begin(hooks)
 
-        def work() -> None:
-            made: Any = plugin.object
-            if isclass(made):
-                given: tuple[Any, ...] = (plugin.config,) if takes_settings(made) else ()
-                made = made(*given)
-            setup.add(made)
+        def add_entries() -> None:
+            part: Any = plugin.object
+            if isclass(part):
+                arguments: tuple[Any, ...] = (plugin.config,) if takes_settings(part) else ()
+                part = part(*arguments)
+            setup.add(part)
 
-        outcome = run_guarded_sync(work)
+        outcome = run_guarded_sync(add_entries)
         if isinstance(outcome, Failure):
             raise self.quarantine(plugin, f"setup failed: {_describe_error(outcome.error, plugin)}", outcome.error)
 
@@ -249,33 +254,35 @@ class PluginManager:
         check_plugin(part)
         assert plugin.hooks is not None
         plugin.hooks.register(part)
-        given = {"server": setup, "config": plugin.config}
+        arguments = {"server": setup, "config": plugin.config}
         for implementation in plugin.hooks.hook.setup.get_hookimpls():
             if implementation.plugin is part:
-                # Called directly: pluggy would call the other objects of the plugin again.
-                implementation.function(*(given[name] for name in implementation.argnames))
+                # Called directly, because pluggy would call the other objects of the plugin again.
+                implementation.function(*(arguments[name] for name in implementation.argnames))
 
     def _reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
-        """Pass new settings to a running plugin. Returns whether it accepted them.
+        """Pass new settings to a running plugin.
 
-        ``False`` if the plugin has no function for that or declines, if the settings are invalid for its class, or if
-        one of the server's own settings for the plugin has changed. The plugin must then be restarted.
+        Returns:
+            Whether the plugin accepted them. ``False`` if it has no callback for new settings, or one declined; if the
+            settings are invalid for its class; or if one of the server's own settings for the plugin has changed. The
+            plugin must then be restarted.
 
         Raises:
-            PluginError: Its hook failed; the plugin is quarantined.
+            PluginError: A callback failed; the plugin is quarantined.
         """
-        if not plugin.takers:
+        if not plugin.settings_callbacks:
             return False
         policy = run_guarded_sync(tables.policy, plugin.name)
-        if isinstance(policy, Failure) or self._held_here(plugin, policy.value) != plugin.policy:
+        if isinstance(policy, Failure) or self._local_policy(plugin, policy.value) != plugin.policy:
             return False
         config = run_guarded_sync(tables.of, plugin.name, plugin.config_class)
         if isinstance(config, Failure):
             return False
-        taken = run_guarded_sync(lambda: all(take(config.value) for take in plugin.takers))
-        if isinstance(taken, Failure):
-            raise self.quarantine(plugin, f"it failed to take new settings: {_text(taken.error)}", taken.error)
-        if not taken.value:
+        accepted = run_guarded_sync(lambda: all(callback(config.value) for callback in plugin.settings_callbacks))
+        if isinstance(accepted, Failure):
+            raise self.quarantine(plugin, f"it failed to take new settings: {_text(accepted.error)}", accepted.error)
+        if not accepted.value:
             return False
         plugin.config = config.value
         return True
@@ -304,10 +311,10 @@ class PluginManager:
         return {name: serve for name, (_, serve) in offered.items()}
 
     def quarantine(self, plugin: Plugin, failure: str, error: BaseException | None = None) -> PluginError:
-        """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
+        """Quarantine a plugin, log the reason, and return the error for a strict caller to raise."""
         plugin.quarantine(failure, error)
         if not self.strict:
-            # A traceback only if it contains the author's frames. Other tracebacks add nothing to the message.
+            # Only a traceback with frames of the plugin's author adds something to the message.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, failure, exc_info=logged)
         return plugin.problem
@@ -320,55 +327,56 @@ class PluginManager:
 
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
         """Call the implementations of one hook of one plugin, each when the caller requests its result."""
-        given = {"config": plugin.config, **arguments}
+        available = {"config": plugin.config, **arguments}
         for implementation in _implementations(plugin, hook):
-            wanted = [given[name] for name in implementation.argnames]
-            yield run_guarded_sync(implementation.function, *wanted)
+            passed = [available[name] for name in implementation.argnames]
+            yield run_guarded_sync(implementation.function, *passed)
 
     @staticmethod
-    def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
+    def _local_policy(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
         """Return the part of a policy that this process applies; the process of an isolated plugin applies the rest."""
-        # The plugin's process knows the tools' own names and counts calls. Only this process can notice slow calls.
+        # The plugin's process knows the tools' own names and counts calls. Only this process can detect slow calls.
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
     def _isolate(self, plugin: Plugin) -> bool:
-        """Find out whether a plugin is isolated. Returns whether that has changed."""
+        """Determine whether a plugin is isolated, and return whether that has changed."""
         before = plugin.isolated
-        can_be = self.instead if plugin.load is not None else None
-        plugin.instead = can_be(plugin.name, plugin.file) if can_be is not None else None
+        find = self.find_replacement if plugin.load is not None else None
+        plugin.replacement = find(plugin.name, plugin.file) if find is not None else None
         return plugin.isolated is not before
 
-    def _enlist(self, plugin: Plugin) -> None:
-        """Add a plugin to the list. If its name is taken, it is listed for display as ``notes #2``."""
+    def _add_to_list(self, plugin: Plugin) -> None:
+        """Add a plugin to the list. If its name is taken, its displayed name is ``notes #2``."""
         taken = self.plugins.get(plugin.name)
         if taken is not None:
             plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
         name, number = plugin.name, 2
         while plugin.name in self.plugins:
-            # Its name as an owner changes as well, or its entries would be those of the other plugin.
+            # Its name as an owner changes as well; otherwise its entries would belong to the other plugin.
             plugin.name = plugin.plugin = f"{name} #{number}"
             number += 1
         self.plugins[plugin.name] = plugin
 
     def _is_new(self, plugin: Plugin) -> bool:
+        """Add a plugin to the list, in quarantine if its name is taken, and return whether the name was free."""
         taken = self.plugins.get(plugin.name)
         if taken is None or taken.state == "disabled":
             self.plugins[plugin.name] = plugin
             return True
-        self._enlist(plugin)
-        self._tolerate(self.quarantine(plugin, plugin.refused or ""))
+        self._add_to_list(plugin)
+        self._raise_if_strict(self.quarantine(plugin, plugin.refused or ""))
         return False
 
     def _import(self, plugin: Plugin) -> None:
         self._isolate(plugin)
-        load = plugin.instead or plugin.load
+        load = plugin.replacement or plugin.load
         assert load is not None
         started = perf_counter()
         outcome = run_guarded_sync(load)
-        # The import of an isolated plugin happens in its own process.
+        # An isolated plugin is imported in its own process.
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
-            self._tolerate(self.quarantine(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
+            self._raise_if_strict(self.quarantine(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
             return
         if plugin.import_seconds is not None and plugin.import_seconds > SLOW_IMPORT:
             plugin.warnings.append(f"importing it took {plugin.import_seconds:.1f} s")
@@ -377,21 +385,23 @@ class PluginManager:
         self._adopt(plugin)
 
     def _adopt(self, plugin: Plugin) -> None:
+        """Check a loaded plugin, and quarantine it if it is invalid."""
+
         def check() -> None:
             check_plugin(plugin.object)
             for other in self.plugins.values():
                 if other is not plugin and other.object is plugin.object and not isclass(plugin.object):
                     raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
             plugin.object = find_plugin(plugin.object)
-            if (unserved := forgotten(plugin.object)) is not None:
+            if (unserved := unserved_classes_warning(plugin.object)) is not None:
                 plugin.warnings.append(unserved)
                 _log.warning("%s: %s", plugin.label, unserved)
 
         outcome = run_guarded_sync(check)
         if isinstance(outcome, Failure):
-            self._tolerate(self.quarantine(plugin, str(outcome.error), outcome.error))
+            self._raise_if_strict(self.quarantine(plugin, str(outcome.error), outcome.error))
 
-    def _tolerate(self, error: PluginError) -> None:
+    def _raise_if_strict(self, error: PluginError) -> None:
         if self.strict:
             raise error
 
@@ -407,12 +417,13 @@ def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:
 
 
 def _text(error: BaseException) -> str:
+    """Return the message of an error, or the name of its class if it has none."""
     return str(error) or type(error).__name__
 
 
 def _describe_error(error: BaseException, plugin: Plugin) -> str:
     if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
-        # With the owner's distribution, which the error itself does not know.
+        # The error itself does not know the distributions of the plugins.
         return f"{error.kind} {quote_name(error.name)} of {plugin.label} is already offered by {error.owner.label}"
     return _text(error)
 
@@ -421,11 +432,12 @@ def _take_transports(
     plugin: Plugin,
     offered: Mapping[str, tuple[str, object]],
     own: dict[str, Callable[..., Awaitable[None]]],
-    given: object,
+    result: object,
 ) -> None:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"expected a dict of names and async functions, got {type(given).__name__}")
-    transports: Mapping[Any, Any] = given
+    """Check the transports in the result of a hook, and add them to ``own``."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"expected a dict of names and async functions, got {type(result).__name__}")
+    transports: Mapping[Any, Any] = result
     for name, serve in transports.items():
         if not isinstance(name, str) or not name or name in BUILT_IN:
             raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")

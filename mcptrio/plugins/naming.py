@@ -1,6 +1,6 @@
 """The tool names that clients see: ``NAME_tool``, so that the tools of two plugins cannot collide.
 
-Used when a plugin registers its tools. A name depends only on the plugin and the tool.
+These functions are used when a plugin registers its tools. A name depends only on the plugin and the tool.
 
 Source: host applications accept ``[A-Za-z0-9_-]{1,64}``; several add their own prefix and truncate longer names.
 """
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LONG", "exposed", "is_portable"]
+__all__ = ["MAX_UNTRUNCATED_CHARS", "is_portable", "prefixed_name"]
 
-LONG = 40
-"""Characters above which some host, which adds its own prefix, truncates a tool's name."""
+MAX_UNTRUNCATED_CHARS = 40
+"""Characters of a tool's name; some hosts, which add their own prefix, truncate longer names."""
 
 _PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def exposed(prefix: str, name: str) -> str:
+def prefixed_name(prefix: str, name: str) -> str:
     """Return the name of a tool with its plugin's prefix. A name that already starts with it is not changed."""
     return name if not prefix or name == prefix or name.startswith(f"{prefix}_") else f"{prefix}_{name}"
 

@@ -1,6 +1,6 @@
 """One plugin of a server: its source, its entries and its errors.
 
-Its state changes in four methods only:
+Only four methods change its state:
 
     state          renew()    start()     quarantine()   disable()
     loaded         loaded     running     quarantined    disabled
@@ -46,7 +46,7 @@ class Plugin(Owner):
     hooks: pluggy.PluginManager | None = None
     """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
     config_class: type | None = None
-    """The class of its settings; with ``None`` it gets the table."""
+    """The class of its settings; ``None`` if it gets the table."""
     config: Any = field(factory=dict)
     """The operator's settings: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
@@ -54,17 +54,17 @@ class Plugin(Owner):
     prefix: str = ""
     """The prefix of its tools' names."""
     prefers_no_prefix: bool = False
-    """Whether the plugin has chosen to have no prefix, which applies to names that are free."""
+    """Whether the plugin has chosen to have no prefix, except for names that are taken."""
     load: Callable[[], Any] | None = None
-    """Imports it; ``None`` for an existing object."""
+    """A function that imports it; ``None`` for an existing object."""
     file: Path | None = None
-    """The imported file, if it is one."""
-    instead: Callable[[], Any] | None = None
-    """Makes its replacement, if it is isolated and not imported here."""
+    """The file, for a plugin that is a file."""
+    replacement: Callable[[], Any] | None = None
+    """A function that makes its replacement in this process, for an isolated plugin."""
     refused: str | None = None
     """The reason why it can never be loaded: its name is taken."""
     import_seconds: float | None = None
-    """Seconds of its import."""
+    """The duration of its import."""
     withheld: dict[str, str] = field(factory=dict)
     """Tools that are not offered, with the reason."""
     renamed: dict[str, str] = field(factory=dict)
@@ -72,31 +72,32 @@ class Plugin(Owner):
     named_tools: dict[str, str] = field(factory=dict)
     """The tools that its descriptions name as ``{tool:NAME}``, with the names that clients see."""
     warnings: list[str] = field(factory=list)
-    """Problems that do not prevent its start."""
+    """Problems that do not prevent it from starting."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Names by kind (``tools``, ``resources``, …); empty in quarantine."""
-    takers: list[Callable[[Any], bool]] = field(factory=list)
-    """Functions that receive new settings while it runs. Each must accept them, or the plugin is restarted."""
+    settings_callbacks: list[Callable[[Any], bool]] = field(factory=list)
+    """Functions that receive new settings while it runs. Unless all of them accept, the plugin is restarted."""
     background: list[Callable[[], Awaitable[None]]] = field(factory=list)
     """Tasks to run while its lifespan is open."""
     issuer: OwnIssuer | None = None
-    """The authorization server that the plugin is, if it is one."""
+    """Its authorization server, if the plugin is one."""
     undo: list[Callable[[], None]] = field(factory=list)
     """Functions that remove its entries outside the registries."""
 
     @property
     def isolated(self) -> bool:
-        """Whether it runs in its own process."""
-        return self.instead is not None
+        """True if it runs in its own process."""
+        return self.replacement is not None
 
     @property
     def label(self) -> str:
+        """Its name, with the distribution and the version of an installed plugin, for messages."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
     @property
     def source(self) -> str | None:
         """Its file, or the folder of its package; ``None`` if unknown."""
-        # A namespace has no module.
+        # Some objects, such as SimpleNamespace, have no module.
         name = getattr(self.object, "__module__", "")
         module = self.object if ismodule(self.object) else sys.modules.get(name)
         file = getattr(module, "__file__", None)
@@ -105,7 +106,11 @@ class Plugin(Owner):
         return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else str(file)
 
     def start(self) -> bool:
-        """Note that its lifespan has yielded. Returns whether it may run."""
+        """Set its state to running, because its lifespan has yielded.
+
+        Returns:
+            ``False`` if it was quarantined or disabled in the meantime.
+        """
         if self.state == "loaded":
             self.state = "running"
         return self.state == "running"
@@ -115,7 +120,12 @@ class Plugin(Owner):
         self.state = "disabled"
 
     def quarantine(self, failure: str, error: BaseException | None = None) -> None:
-        """Store its failure, and quarantine it unless it is disabled."""
+        """Store its failure, and quarantine it unless it is disabled.
+
+        Args:
+            failure: The reason, for messages.
+            error: The exception, if there is one.
+        """
         if self.state != "disabled":
             self.state = "quarantined"
         self.failure = failure
@@ -139,23 +149,23 @@ class Plugin(Owner):
         self.withheld.clear()
         self.named_tools.clear()
         self.warnings.clear()
-        # A new manager follows in `begin`; the old one holds objects of the last attempt.
+        # The hooks belong to objects of the last attempt; `begin` sets new ones.
         self.hooks = None
 
     def begin(self, hooks: pluggy.PluginManager) -> None:
-        """Drop earlier registrations before it is set up.
+        """Drop the registrations of earlier attempts before it is set up.
 
         Args:
-            hooks: Holds the hooks of the plugin and of its added objects.
+            hooks: The manager for the hooks of the plugin and of its added objects.
         """
-        # The lists belong to the attempt, and would otherwise grow with each one.
         self.background.clear()
-        self.takers.clear()
+        self.settings_callbacks.clear()
         self.issuer = None
         self.hooks = hooks
 
     @property
     def status(self) -> PluginStatus:
+        """Its status, for display."""
         return PluginStatus(
             name=self.name,
             version=self.version,

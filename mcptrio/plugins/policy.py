@@ -35,23 +35,26 @@ class ToolPolicy:
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
 
-    def unlocked(self, plugin: str, tool: Tool) -> str | None:
-        """Return the reason why a tool that differs from the locked one is not offered; ``None`` if it is offered."""
+    def lock_refusal(self, plugin: str, tool: Tool) -> str | None:
+        """Return the difference from the lock file that withholds a tool; ``None`` if the tool is offered.
+
+        This policy has no lock file, so it withholds none.
+        """
         return None
 
     def withholds(self, *names: str, read_only: bool | None) -> str | None:
-        """Return the reason why a tool is not offered; ``None`` if it is.
+        """Return the reason why a tool is withheld; ``None`` if it is offered.
 
         Args:
             names: The names of the tool; a glob may match any of them.
-            read_only: The tool's hint.
+            read_only: The tool's hint that it only reads.
         """
         if self.read_only and read_only is not True:
             return "it is not marked read-only"
         # A glob may match the name with or without its prefix.
-        if self.include is not None and not _named(self.include, names):
+        if self.include is not None and not _matches_any(self.include, names):
             return "it is not included"
-        return "it is excluded" if _named(self.exclude, names) else None
+        return "it is excluded" if _matches_any(self.exclude, names) else None
 
 
 @frozen(kw_only=True)
@@ -59,12 +62,12 @@ class LockedToolPolicy(ToolPolicy):
     """A tool policy that also withholds the tools that differ from the lock file.
 
     Args:
-        lock: The tools to offer, if they are unchanged.
+        lock: The contents of the lock file.
     """
 
     lock: ToolLock
 
-    def unlocked(self, plugin: str, tool: Tool) -> str | None:
+    def lock_refusal(self, plugin: str, tool: Tool) -> str | None:
         return self.lock.refuses(plugin, tool)
 
 
@@ -80,7 +83,7 @@ class PluginPolicy:
             always tasks stays so under ``optional``, and is not offered under ``never``.
         tools: The tools to offer; globs match names with or without their prefix.
         prefix: The prefix of its tools' names, before an underscore; empty for none.
-        isolate: Run it in its own process.
+        isolate: Whether to run it in its own process.
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 
@@ -100,10 +103,10 @@ class PluginPolicy:
             )
 
 
-# Checked against the classes of plugins, so that no plugin defines a setting that it would never get.
+# The settings class of a plugin may not have these names, because the plugin would never get such a setting.
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))
 """Keys of a plugin's table that are settings of the server."""
 
 
-def _named(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
+def _matches_any(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs for name in names)

@@ -1,10 +1,10 @@
 """Checks a tool's definition against the limits of host applications and models.
 
-``mcptrio plugins doctor`` uses this. The findings do not violate the protocol. Each one names the problem and the
-programs that have it.
+``mcptrio plugins doctor`` uses this. No finding violates the protocol. Each warning names the problem and the programs
+that are affected.
 
-Source: JSON Schema 2020-12; MCP 2026-07-28, server/tools; the subsets of JSON Schema in the APIs of models, some of
-which support neither exclusive bounds nor lists of types, and none of which fetches references.
+Source: JSON Schema 2020-12; MCP 2026-07-28, server/tools; the subsets of JSON Schema in the APIs of models. Some of
+these support neither exclusive bounds nor lists of types, and none fetches references.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from mcptrio.plugins.naming import LONG, is_portable
+from mcptrio.plugins.naming import MAX_UNTRUNCATED_CHARS, is_portable
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "explained_parameters", "portability_warnings"]
 
 MAX_TOKENS = 25_000
-"""Tokens of all tools; above it some hosts warn, and others load tools only after a search."""
+"""Tokens of all tools. With more, some hosts warn, and others load tools only after a search."""
 MAX_TOOL_TOKENS = 2_000
 """Tokens of one tool."""
 
-_MAX_DESCRIPTION = 1024
+_MAX_DESCRIPTION_CHARS = 1024
 """Characters of a description; the API of OpenAI refuses longer ones."""
 _MIN_WORDS = 3
-"""Words of a description; fewer hardly say more than the name."""
+"""Words of a description; a shorter one hardly says more than the name."""
 _PLAIN_NAMES = frozenset(
     {"content", "cursor", "end", "id", "ids", "limit", "message", "name", "names", "offset", "path", "paths", "query"}
     | {"start", "stdin", "text", "timeout", "timezone", "title", "url", "urls"}
@@ -37,9 +37,10 @@ _PLAIN_NAMES = frozenset(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _NOT_PORTABLE = ("exclusiveMinimum", "exclusiveMaximum")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose keys are names and not keywords."""
-_VALUES = ("const", "enum", "default", "examples")
+"""Keywords that some models' APIs refuse."""
+_SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose values are mappings from names to schemas."""
+_VALUE_KEYWORDS = ("const", "enum", "default", "examples")
 """Keywords whose values are not schemas."""
 _MAX_DEPTH = 64
 
@@ -63,37 +64,38 @@ def portability_warnings(tool: Tool, explained: AbstractSet[str] = frozenset()) 
     name = tool.name
     if not is_portable(name):
         yield f"tool {name}: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"
-    elif len(name) > LONG:
-        yield f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}"
-    yield from _unclear(tool, explained)
+    elif len(name) > MAX_UNTRUNCATED_CHARS:
+        yield f"tool {name} has {len(name)} characters: some hosts truncate names over {MAX_UNTRUNCATED_CHARS}"
+    yield from _description_warnings(tool, explained)
     for which, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
-        for problem in dict.fromkeys(_unportable(schema, 0)):
+        for problem in dict.fromkeys(_schema_problems(schema, 0)):
             yield f"tool {name}: its {which} schema has {problem}"
     tokens = estimated_tokens(tool)
     if tokens > MAX_TOOL_TOKENS:
         yield f"tool {name} takes about {tokens} tokens of every conversation, more than {MAX_TOOL_TOKENS}"
 
 
-def _unclear(tool: Tool, explained: AbstractSet[str]) -> Iterator[str]:
+def _description_warnings(tool: Tool, explained: AbstractSet[str]) -> Iterator[str]:
+    """Yield the findings about the descriptions of a tool and of its parameters."""
     name, description = tool.name, (tool.description or "").strip()
     if not description:
         yield f"tool {name} has no description: a model has to guess what it does"
     elif len(description.split()) < _MIN_WORDS:
         yield f"tool {name}: expected a description that says what it does and returns, got {description!r}"
-    elif len(description) > _MAX_DESCRIPTION:
+    elif len(description) > _MAX_DESCRIPTION_CHARS:
         yield (
             f"tool {name}: its description has {len(description)} characters, and some models' APIs refuse more than"
-            f" {_MAX_DESCRIPTION}"
+            f" {_MAX_DESCRIPTION_CHARS}"
         )
     # Words of the description explain a parameter too: "Return the entities with these names".
     words = {_singular(word) for word in _words(description)}
-    bare = [
+    undescribed = [
         each
         for each, schema in _properties(tool).items()
         if not (each in explained or _is_plain(each, words) or _is_described(schema, tool.input_schema))
     ]
-    if bare:
-        yield f"tool {name}: no description of {', '.join(bare)}"
+    if undescribed:
+        yield f"tool {name}: no description of {', '.join(undescribed)}"
 
 
 def _properties(tool: Tool) -> Mapping[str, Any]:
@@ -102,7 +104,7 @@ def _properties(tool: Tool) -> Mapping[str, Any]:
 
 
 def _is_plain(name: str, described: set[str]) -> bool:
-    """Return whether the name of a parameter says enough: several words, a usual name, or a word of the description."""
+    """Return whether the name of a parameter explains it: several words, a usual name, or a word of the description."""
     words = _words(name)
     return (
         name in _PLAIN_NAMES or len(words) > 1 or any(len(word) > 1 and _singular(word) in described for word in words)
@@ -118,8 +120,9 @@ def _singular(word: str) -> str:
 
 
 def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Return whether a schema has a description, or needs none."""
+    # A boolean schema cannot have a description, and the values of an enum need none.
     if not isinstance(schema, dict) or schema.get("description") or "enum" in schema:
-        # A boolean schema has no place for a description, and the values of an enum speak for themselves.
         return True
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
@@ -128,14 +131,15 @@ def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
     return False
 
 
-def _unportable(schema: Any, depth: int) -> Iterator[str]:
+def _schema_problems(schema: Any, depth: int) -> Iterator[str]:
+    """Yield the parts of a schema that some host or model refuses."""
     # A schema may contain itself.
     if depth > _MAX_DEPTH:
         yield f"more than {_MAX_DEPTH} levels"
         return
     if isinstance(schema, list):
         for each in schema:
-            yield from _unportable(each, depth + 1)
+            yield from _schema_problems(each, depth + 1)
         return
     if not isinstance(schema, dict):
         return
@@ -146,8 +150,8 @@ def _unportable(schema: Any, depth: int) -> Iterator[str]:
             yield "a list of types, which some models' APIs refuse"
         elif key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
             yield f"a reference to another document, {value}, which no host fetches"
-        elif key in _NAMED and isinstance(value, dict):
+        elif key in _SCHEMA_MAPS and isinstance(value, dict):
             for each in value.values():
-                yield from _unportable(each, depth + 1)
-        elif key not in _VALUES:
-            yield from _unportable(value, depth + 1)
+                yield from _schema_problems(each, depth + 1)
+        elif key not in _VALUE_KEYWORDS:
+            yield from _schema_problems(value, depth + 1)

@@ -1,7 +1,7 @@
 """The plugins of an open server: starts, stops and restarts their lifespans and background tasks.
 
-The server owns it, in a nursery around everything else that runs. A change to one plugin does not affect the others,
-and a stopped plugin leaves nothing behind.
+They run in a nursery of the server, around everything else that runs. A change to one plugin does not affect the
+others, and a stopped plugin leaves nothing running.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ LEAVE_TIMEOUT = 1.0
 
 
 class RunningPlugins:
+    """The lifespans and background tasks of a server's plugins.
+
+    Args:
+        supervisor: The supervisor of the server's requests.
+        plugins: The plugins, with their states.
+        contributions: Adds and withdraws the entries of the plugins.
+    """
+
     def __init__(self, supervisor: Supervisor, plugins: PluginManager, contributions: Contributions) -> None:
         self._supervisor = supervisor
         self._plugins = plugins
@@ -44,25 +52,25 @@ class RunningPlugins:
         self._nursery: trio.Nursery | None = None
         self._entering: dict[str, trio.CancelScope] = {}
         """By plugin, the scope around a lifespan that is starting."""
-        self._changing: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
+        self._locks: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By plugin, the lock that allows one change at a time."""
 
     async def enter_all(self, nursery: trio.Nursery) -> None:
         """Start all plugins, in the order of registration. From now on, plugins may be enabled and disabled.
 
         Raises:
-            PluginError: One failed, and the server is strict.
+            PluginError: A plugin failed, and the server is strict.
         """
         self._nursery = nursery
         for plugin in self._plugins.active():
-            async with self._changing[plugin.name]:
-                # It may have been disabled and enabled again in the meantime.
+            async with self._locks[plugin.name]:
+                # The plugin may have been disabled, and enabled again, in the meantime.
                 if plugin.state == "loaded":
                     await self._enter(plugin)
 
     async def leave_all(self, drain_deadline: float) -> None:
         """End all lifespans, the last one first, each by ``drain_deadline`` or in :data:`LEAVE_TIMEOUT` seconds."""
-        # Set first: from now on nothing is started, and `_change` runs in the caller.
+        # From now on nothing is started, and `_change` runs in the caller.
         self._nursery = None
         for scope in self._entering.values():
             scope.cancel()
@@ -71,16 +79,16 @@ class RunningPlugins:
             await self._leave_lifespan(next(reversed(self._lifespans)), drain_deadline)
 
     async def enable(self, name: str) -> Plugin:
-        """Start a disabled plugin, or retry one in quarantine. Does nothing to a running plugin.
+        """Start a disabled plugin, or retry one in quarantine. A running plugin is not changed.
 
-        Clients see its entries when its lifespan has yielded. This completes even if the caller is cancelled.
+        Clients see its entries when its lifespan has yielded. The start completes even if the caller is cancelled.
 
         Returns:
             The plugin; in quarantine if it failed.
 
         Raises:
             ConfigError: There is no such plugin.
-            PluginError: It failed, and the server is strict.
+            PluginError: The plugin failed, and the server is strict.
         """
         plugin = self._plugin(name)
 
@@ -96,7 +104,7 @@ class RunningPlugins:
     async def disable(self, name: str) -> Plugin:
         """Withdraw a plugin's entries, wait ``timeouts.shutdown`` seconds for its calls, and leave its lifespan.
 
-        This completes even if the caller is cancelled. A lifespan that has not yielded yet is cancelled.
+        All of this is done even if the caller is cancelled. A lifespan that has not yielded yet is cancelled.
 
         Raises:
             ConfigError: There is no such plugin.
@@ -135,7 +143,7 @@ class RunningPlugins:
         """Apply the operator's new settings; see :meth:`mcptrio.Server.renew_plugins`.
 
         Raises:
-            PluginError: One failed, and the server is strict.
+            PluginError: A plugin failed, and the server is strict.
         """
         self._plugins.find_new()
         changed = self._contributions.set_tables(tables)
@@ -159,30 +167,31 @@ class RunningPlugins:
         return plugin
 
     async def _change(self, plugin: Plugin, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one change to a plugin to its end in a task of the server, because its caller may be cancelled, for
-        example a tool that disables its own plugin.
+        """Run one change to a plugin in a task of the server, which completes even if the caller is cancelled.
+
+        The caller may be a tool that disables its own plugin.
 
         Raises:
             PluginError: The exception of the change.
         """
         outcome: Done[None] | Failure | None = None
-        over = trio.Event()
+        done = trio.Event()
 
         async def change() -> None:
             nonlocal outcome
             try:
                 # One change to a plugin at a time: enabling and disabling would otherwise overlap.
-                async with self._changing[plugin.name]:
+                async with self._locks[plugin.name]:
                     outcome = await run_guarded(work)
             finally:
-                over.set()
+                done.set()
 
         if self._nursery is None:
-            # No lifespan is open, so there is nothing to wait for.
+            # The server is not open.
             await change()
         else:
             self._nursery.start_soon(change)
-            await over.wait()
+            await done.wait()
         if isinstance(outcome, Failure):
             raise outcome.error
 
@@ -190,7 +199,7 @@ class RunningPlugins:
         """Pass new settings to a plugin, and restart it unless it is running and accepts them.
 
         Raises:
-            PluginError: It failed, and the server is strict.
+            PluginError: The plugin failed, and the server is strict.
         """
         if plugin.state == "running":
             try:
@@ -206,14 +215,19 @@ class RunningPlugins:
             await self._begin(plugin)
 
     async def _begin(self, plugin: Plugin) -> None:
+        """Load a plugin, register its entries and, if the server is open, start it.
+
+        Raises:
+            PluginError: The plugin failed, and the server is strict.
+        """
         is_open = self._nursery is not None
-        if self._plugins.renew(plugin) and self._contributions.offer(plugin, kept_back=is_open) and is_open:
+        if self._plugins.renew(plugin) and self._contributions.offer(plugin, is_hidden=is_open) and is_open:
             await self._enter(plugin)
         _log.info("%s is %s", plugin.label, plugin.state)
 
     async def _retire(self, plugin: Plugin) -> None:
         """End the calls and the lifespan of a quarantined plugin, unless it was enabled in the meantime."""
-        async with self._changing[plugin.name]:
+        async with self._locks[plugin.name]:
             if plugin.state == "quarantined":
                 await self._drain(plugin, "the plugin is in quarantine")
 
@@ -224,27 +238,27 @@ class RunningPlugins:
         await self._leave(plugin, deadline)
 
     async def _leave(self, plugin: Plugin, drain_deadline: float) -> None:
-        """End a plugin's lifespan if it is open, which it may be for a quarantined plugin."""
+        """End a plugin's lifespan if it is open, as it may be even for a quarantined plugin."""
         await self._leave_lifespan(plugin.name, drain_deadline)
         plugin.yielded = None
 
     async def _leave_lifespan(self, name: str, drain_deadline: float) -> None:
         lifespan = self._lifespans.get(name)
         if lifespan is not None:
-            # At least a second, so that clean-up is not cancelled before it begins.
+            # At least LEAVE_TIMEOUT, so that clean-up is not cancelled before it begins.
             await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
-            # If it has failed, it has been removed already.
+            # A lifespan that failed has been removed already.
             self._lifespans.pop(name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
         """Open a plugin's lifespan, start its background tasks, and publish its entries.
 
         Raises:
-            PluginError: It failed, and the server is strict.
+            PluginError: The plugin failed, and the server is strict.
         """
         nursery = self._nursery
         if nursery is None:
-            return  # The server ends.
+            return  # the server is stopping
 
         def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
             for state in states:
@@ -281,17 +295,17 @@ class RunningPlugins:
                 outcome = await nursery.start(lifespan.run)
         finally:
             scope = self._entering.pop(plugin.name)
-        # `disable` may also have cancelled the scope, which is not a failure.
+        # It is not a failure if `disable` has cancelled the scope.
         if outcome is None and trio.current_time() >= scope.deadline:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):
             if isinstance(outcome.error, PluginError) and plugin.state == "quarantined":
-                # A hook has failed, and the plugin has its error already.
+                # A hook has failed, and its error is stored in the plugin already.
                 self._contributions.withdraw_failed(plugin)
             else:
                 failed(outcome.error)
         elif outcome is not None and (self._nursery is None or plugin.state != "running"):
-            # The server has begun to stop after it ended the open lifespans, or the plugin was quarantined meanwhile.
+            # The server has already ended the open lifespans, or the plugin was quarantined or disabled meanwhile.
             await self._leave(plugin, trio.current_time())
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from mcptrio.ground.suggestions import suggest
 from mcptrio.plugins.policy import RESERVED, PluginPolicy
-from mcptrio.schema.validation_messages import suggest
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 
 __all__ = ["PluginTables"]
@@ -20,7 +20,7 @@ __all__ = ["PluginTables"]
 
 @attrs.frozen(kw_only=True)
 class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
-    """The tables of all plugins, with the reader that knows their file and lines.
+    """The tables of all plugins, with a reader that knows their file and lines.
 
     Args:
         tables: The tables by plugin name.
@@ -32,11 +32,11 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the settings of a plugin: an instance of ``cls``, or its table if it has no class.
 
         Raises:
-            ConfigError: A setting is invalid; names file, line and key.
+            ConfigError: A setting is invalid; the message names file, line and key.
             TypeError: The class cannot be used for settings.
         """
         if cls is None:
-            # Reserved keys are for the server, and the plugin does not get them.
+            # Reserved keys are settings of the server.
             return {key: value for key, value in self.resolved_table(plugin).items() if key not in RESERVED}
         _check_class(cls)
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key not in RESERVED}
@@ -77,7 +77,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the table of a plugin, with references replaced by their values.
 
         Raises:
-            ConfigError: A variable is not set, or a file cannot be read; names file, line and key.
+            ConfigError: A variable is not set, or a file cannot be read; the message names file, line and key.
         """
         table = self.tables.get(plugin, {})
         return {key: self.resolved(value, ("plugins", plugin, key)) for key, value in table.items()}
@@ -93,6 +93,11 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
 
 
 def _check_class(cls: type[Any]) -> None:
+    """Check that a class can be used for the settings of a plugin.
+
+    Raises:
+        TypeError: The class is not an attrs class, or a field has no default or a reserved name.
+    """
     if not attrs.has(cls):
         raise TypeError(f"configuration: expected a class of attrs, got {cls!r}")
     for each in attrs.fields(cls):

@@ -15,8 +15,8 @@ from mcptrio.plugins.checking import hooks_in
 
 __all__ = ["settings_class", "takes_settings"]
 
-_NONE = (None, Any, dict, Mapping, inspect.Parameter.empty)
-"""Annotations that mean the plain table."""
+_PLAIN_TABLE = (None, Any, dict, Mapping, inspect.Parameter.empty)
+"""Annotations of plugins that take the table without a class."""
 
 
 def settings_class(plugin: object) -> type | None:
@@ -26,14 +26,14 @@ def settings_class(plugin: object) -> type | None:
         TypeError: ``__init__`` needs other parameters, an annotation cannot be resolved, or two annotations differ.
     """
     found: dict[type, str] = {}
-    for function, name in _takers(plugin):
+    for function, name in _functions_with_config(plugin):
         annotation = _annotation(function, name)
         if (
             get_origin(annotation) in (Union, UnionType)
             and len(inner := [each for each in get_args(annotation) if each is not NoneType]) == 1
         ):
             (annotation,) = inner  # ``Config | None``
-        if (get_origin(annotation) or annotation) not in _NONE:
+        if (get_origin(annotation) or annotation) not in _PLAIN_TABLE:
             found.setdefault(annotation, name)
     if len(found) > 1:
         names = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
@@ -43,10 +43,10 @@ def settings_class(plugin: object) -> type | None:
 
 def takes_settings(cls: type) -> bool:
     """Return whether ``__init__`` has the parameter ``config``."""
-    return next(_takers(cls), None) is not None
+    return next(_functions_with_config(cls), None) is not None
 
 
-def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
+def _functions_with_config(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
     """Yield the functions with a parameter ``config``, with names for messages."""
     if not inspect.isclass(plugin):
         for name, _, _ in hooks_in(plugin):
@@ -55,7 +55,7 @@ def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
             if "config" in inspect.signature(function).parameters:
                 yield function, name
         return
-    # A class without __init__ takes nothing.
+    # A class without __init__ has no parameters.
     if plugin.__init__ is object.__init__:
         return
     name = f"{plugin.__name__}.__init__"
@@ -71,6 +71,11 @@ def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
 
 
 def _annotation(function: Any, name: str) -> Any:
+    """Return the annotation of the parameter ``config``.
+
+    Raises:
+        TypeError: The annotation cannot be resolved.
+    """
     function = getattr(function, "__func__", function)
     annotation = inspect.signature(function).parameters["config"].annotation
     if not isinstance(annotation, str):
@@ -78,7 +83,8 @@ def _annotation(function: Any, name: str) -> Any:
     module = sys.modules.get(function.__module__)
     namespace = {**getattr(function, "__globals__", {}), **(vars(module) if module is not None else {})}
     try:
-        # The plugin's own source, already imported: get_type_hints() would fail for any other annotation of it.
+        # Not get_type_hints(), which would also resolve the function's other annotations, and may fail for them. The
+        # text comes from the plugin's source, which has already been imported.
         return eval(annotation, namespace)
     except NameError as error:
         raise TypeError(

@@ -1,6 +1,6 @@
-"""The server's interface for one plugin: every entry that the plugin adds is removed with it.
+"""The server's interface for one plugin, which removes each entry that the plugin has added when the plugin is removed.
 
-The plugin's hooks get it and, as ``ctx.server``, its handlers.
+The plugin's hooks get it as a parameter, and its handlers as ``ctx.server``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.prompts import PromptEntry
 from mcptrio.capabilities.resource_index import ResourceEntry
-from mcptrio.capabilities.tool_names import NameOf, schema_with_names, with_names
-from mcptrio.capabilities.tools import ToolEntry
-from mcptrio.plugins.naming import LONG, exposed, is_portable
+from mcptrio.capabilities.tool_entries import ToolEntry
+from mcptrio.capabilities.tool_names import NameOf, resolve_names_in_schema, resolve_tool_names
+from mcptrio.plugins.naming import MAX_UNTRUNCATED_CHARS, is_portable, prefixed_name
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
@@ -109,19 +109,19 @@ class PluginSetup(CatalogRegistrar):
         It is not called if one of the server's own settings for the plugin (``timeout``, ``include``, …) has changed,
         or if the settings are invalid: then the plugin restarts.
         """
-        self._plugin.takers.append(take)
+        self._plugin.settings_callbacks.append(take)
 
     def add_middleware(self, function: Middleware, order: int = 0) -> None:
         """Surround every request with a function: ``async def function(request, proceed)``.
 
-        It returns the result of ``await proceed()`` or another one, or raises an :class:`MCPError`.
+        The function returns the result of ``await proceed()`` or another one, or raises an :class:`MCPError`.
 
         Args:
             function: Takes a :class:`RequestView` and ``proceed``.
             order: The function with the lowest order is the outermost; among equal ones, the first that was added.
         """
         self._catalog.middleware.add(function, self._plugin, order)
-        self._note("middleware", _name_of(function))
+        self._record_offer("middleware", _name_of(function))
 
     def add_authorizer(self, function: Authorizer) -> None:
         """Add a function that decides which principals may use which components.
@@ -132,19 +132,19 @@ class PluginSetup(CatalogRegistrar):
                 refused.
         """
         self._catalog.authorizers.add(function, self._plugin)
-        self._note("authorizers", _name_of(function))
+        self._record_offer("authorizers", _name_of(function))
 
     def add_route(self, path: str, app: ASGIApp) -> None:
         """Serve an ASGI application on the endpoint's port, at a path and all paths below it; only over HTTP.
 
-        Its scope has the whole path. It gets no lifespan and no WebSockets. ``Host`` has been checked; the application
-        must check origins, users, sizes and times itself.
+        The application gets the whole path in its scope, and no lifespan and no WebSockets. ``Host`` has been checked;
+        the application must check origins, users, sizes and times itself.
 
         Raises:
             ValueError: The path is invalid, is the root, or is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
-        self._note("routes", path)
+        self._record_offer("routes", path)
 
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
         """Advertise an extension, with its settings.
@@ -154,7 +154,7 @@ class PluginSetup(CatalogRegistrar):
         """
         self._catalog.lifecycle.add_extension(identifier, settings)
         self._plugin.undo.append(partial(self._catalog.lifecycle.remove_extension, identifier))
-        self._note("extensions", identifier)
+        self._record_offer("extensions", identifier)
 
     def add_redaction(self, function: Redaction) -> None:
         """Add a function that removes secrets from log messages to clients.
@@ -177,7 +177,8 @@ class PluginSetup(CatalogRegistrar):
         self._plugin.undo.append(partial(self._catalog.logging.sinks.remove, function))
 
     def add_observer(self, observer: Observer) -> None:
-        """Tell an observer of each request and session of the server that ends, and of each request that is refused."""
+        """Notify an observer of each request and session of the server that ends, and of each request that is
+        refused."""
         self._plugin.undo.append(self._catalog.state.observers.add(observer))
 
     def set_issuer(self, issuer: OwnIssuer) -> None:
@@ -200,7 +201,7 @@ class PluginSetup(CatalogRegistrar):
 
     def tool_name(self, name: str) -> str:
         plugin = self._plugin
-        return plugin.renamed.get(name) or exposed(plugin.prefix, name)
+        return plugin.renamed.get(name) or prefixed_name(plugin.prefix, name)
 
     @property
     def threads(self) -> trio.CapacityLimiter:
@@ -208,7 +209,7 @@ class PluginSetup(CatalogRegistrar):
 
     @property
     def quotas(self) -> QuotaStore | None:
-        """The quotas that all replicas of the server share; ``None`` without shared stores. Known once it is open."""
+        """The quotas that all replicas of the server share; ``None`` without shared stores, or before it is open."""
         stores = self._catalog.state.stores
         return stores.quotas if stores is not None else None
 
@@ -223,7 +224,7 @@ class PluginSetup(CatalogRegistrar):
     def _offer(self, function: Any, mark: Mark) -> str:
         plugin, catalog = self._plugin, self._catalog
         if plugin.state in ("quarantined", "disabled"):
-            # Its entries were withdrawn, so none may be added after that.
+            # Its entries have been withdrawn, so it may not add any.
             raise ValueError(f"{plugin.label} is {plugin.state}")
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
@@ -231,18 +232,18 @@ class PluginSetup(CatalogRegistrar):
         if isinstance(mark, PromptMark):
             self._check_context(function, mark, name)
         for registry in catalog.registries_of(type(mark)):
-            _name_tools_in(registry.find(name), self._named_tool)
-        self._note(mark.kind, name)
+            _resolve_names_in_entry(registry.find(name), self._named_tool)
+        self._record_offer(mark.kind, name)
         return name
 
     def _remove(self, kind: type[Mark], key: str) -> bool:
         if self._plugin.state in ("quarantined", "disabled"):
-            # All its entries were withdrawn, so an entry with this name belongs to the embedding program.
+            # All its entries have been withdrawn, so an entry with this name belongs to the embedding program.
             return False
         names: tuple[str, ...] = (key,)
         if kind is ToolMark:
-            # The name that clients see, the prefixed one, or the one after a collision.
-            names = (key, exposed(self._plugin.prefix, key), exposed(self._plugin.name, key))
+            # The name that clients see, the name without the prefix, or the name after a collision.
+            names = (key, prefixed_name(self._plugin.prefix, key), prefixed_name(self._plugin.name, key))
         offered = self._plugin.offers.get(kind.kind, [])
         name = next((each for each in names if each in offered), None)
         if name is None and kind is ToolMark:
@@ -253,7 +254,7 @@ class PluginSetup(CatalogRegistrar):
             offered.remove(name)
         for registry in self._catalog.registries_of(kind):
             entry = registry.find(name or key)
-            # Its own entries and those of no plugin, but not another plugin's.
+            # Only an entry of this plugin or of no plugin.
             if entry is not None and entry.owner in (self._catalog.own, self._plugin):
                 return registry.remove(entry.key)
         return False
@@ -262,17 +263,17 @@ class PluginSetup(CatalogRegistrar):
         """Add a tool under the name that clients see, unless the operator withholds it."""
         plugin, registry = self._plugin, self._catalog.tools.registry
         own = mark.name or str(getattr(function, "__name__", ""))
-        name = exposed(plugin.prefix, own)
+        name = prefixed_name(plugin.prefix, own)
         if registry.is_taken(name, plugin) and not plugin.prefix and plugin.prefers_no_prefix:
-            name = exposed(plugin.name, own)
+            name = prefixed_name(plugin.name, own)
             plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
             plugin.renamed[own] = name
         if plugin.distribution is not None:
             _check_name(plugin, name)
-        # An isolated plugin's names have their prefix already.
-        bare = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
+        # The names of an isolated plugin have their prefix already.
+        unprefixed = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
         for policy in (self._policy, plugin.policy.tools):
-            reason = policy.withholds(name, own, bare, read_only=mark.read_only)
+            reason = policy.withholds(name, own, unprefixed, read_only=mark.read_only)
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
@@ -284,15 +285,15 @@ class PluginSetup(CatalogRegistrar):
             task = "required"
         self._catalog.register(function, evolve(mark, name=name, task=task), plugin)
         self._check_context(function, mark, name)
-        # The lock is checked after the registration, which makes the definition; no client has seen it yet.
+        # Compared with the lock only now, because the registration makes the definition. No client has seen it yet.
         entry = registry.find(name)
-        _name_tools_in(entry, self._named_tool)
-        if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
+        _resolve_names_in_entry(entry, self._named_tool)
+        if entry is not None and (reason := self._policy.lock_refusal(plugin.name, entry.tool)) is not None:
             registry.remove(name)
             plugin.withheld[name] = reason
             _log.warning("%s: tool %s is withheld: %s", plugin.label, name, reason)
             return name
-        self._note("tools", name)
+        self._record_offer("tools", name)
         return name
 
     def _check_context(self, function: Any, mark: PromptMark | ToolMark, name: str) -> None:
@@ -307,7 +308,8 @@ class PluginSetup(CatalogRegistrar):
         shown = self._plugin.named_tools[name] = self.tool_name(name)
         return shown
 
-    def _note(self, kind: str, name: str) -> None:
+    def _record_offer(self, kind: str, name: str) -> None:
+        """Add an entry to the status of the plugin."""
         self._plugin.offers.setdefault(kind, []).append(name)
 
 
@@ -316,37 +318,43 @@ def _name_of(function: object) -> str:
 
 
 def _check_name(plugin: Plugin, name: str) -> None:
+    """Check the name of a tool against the limits of hosts, and add a warning if it is long.
+
+    Raises:
+        ValueError: Some host would refuse the name.
+    """
     if not is_portable(name):
         raise ValueError(f"expected a tool name of 1 to 64 characters A-Za-z0-9_-, got {name!r}")
-    if len(name) > LONG:
-        plugin.warnings.append(f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}")
+    if len(name) > MAX_UNTRUNCATED_CHARS:
+        plugin.warnings.append(
+            f"tool {name} has {len(name)} characters: some hosts truncate names over {MAX_UNTRUNCATED_CHARS}"
+        )
 
 
-def _name_tools_in(entry: object, name_of: NameOf) -> None:
-    """Replace names in the descriptions of an entry that was just registered."""
+def _resolve_names_in_entry(entry: object, name_of: NameOf) -> None:
+    """Replace the names of tools in the descriptions of an entry that was just registered."""
     if isinstance(entry, ToolEntry):
         tool = entry.tool
-        if (
-            entry.mark.listed is None
-        ):  # Tools of other servers stay unchanged, because the author has not written their texts.
+        # Texts of tools of other servers stay unchanged, because they are not the plugin's own.
+        if entry.mark.listed is None:
             entry.tool = evolve(
                 tool,
-                description=_described(tool.description, name_of),
-                input_schema=schema_with_names(tool.input_schema, name_of),
-                output_schema=schema_with_names(tool.output_schema, name_of),
+                description=_with_resolved_names(tool.description, name_of),
+                input_schema=resolve_names_in_schema(tool.input_schema, name_of),
+                output_schema=resolve_names_in_schema(tool.output_schema, name_of),
             )
     elif isinstance(entry, PromptEntry):
         prompt = entry.prompt
         entry.prompt = evolve(
             prompt,
-            description=_described(prompt.description, name_of),
+            description=_with_resolved_names(prompt.description, name_of),
             arguments=tuple(
-                evolve(each, description=_described(each.description, name_of)) for each in prompt.arguments
+                evolve(each, description=_with_resolved_names(each.description, name_of)) for each in prompt.arguments
             ),
         )
     elif isinstance(entry, ResourceEntry):
-        entry.listed = evolve(entry.listed, description=_described(entry.listed.description, name_of))
+        entry.listed = evolve(entry.listed, description=_with_resolved_names(entry.listed.description, name_of))
 
 
-def _described(text: str | None, name_of: NameOf) -> str | None:
-    return text and with_names(text, name_of)
+def _with_resolved_names(text: str | None, name_of: NameOf) -> str | None:
+    return text and resolve_tool_names(text, name_of)

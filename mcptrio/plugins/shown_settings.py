@@ -37,7 +37,7 @@ class ShownSetting:
 
     Args:
         value: The value as text.
-        origin: ``default``, the file and the line, or the variable of the environment.
+        origin: ``default``, the file and the line, or the name of an environment variable.
     """
 
     name: str
@@ -53,12 +53,14 @@ def shown_settings(
     where: Callable[[Key], str | None],
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[ShownSetting]:
-    """Iterate over the settings of the plugin's class, or of its table if it has none, and then the operator's limits.
+    """Iterate over the plugin's settings, and then over the operator's limits.
+
+    The settings are those of the plugin's class, or of its table if it has no class.
 
     Args:
-        cls: The class of its settings.
+        cls: The class of the plugin's settings.
         table: The plugin's table in the file.
-        where: Returns the file and line of a key.
+        where: A function that returns the file and line of a key.
     """
     environ = os.environ if environ is None else environ
     policy = {each.name for each in attrs.fields(PluginPolicy)}
@@ -74,23 +76,26 @@ def shown_settings(
         for attribute in attrs.fields(cls):
             if attribute.init:
                 name = attribute.alias or attribute.name
-                came = origin(name, with_class=True)
-                by_reference = came != variable_of((plugin.name, name)) and has_reference(own.get(name))
+                source = origin(name, with_class=True)
+                by_reference = source != variable_of((plugin.name, name)) and has_reference(own.get(name))
                 value = getattr(plugin.config, attribute.name)
-                yield _shown(name, value, came, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute)))
+                yield _shown(
+                    name, value, source, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute))
+                )
     else:
-        # The class is unknown or refused the values: show them as written.
+        # The class is unknown or has refused the values, so they are shown as they are in the file.
         shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
         for name, value in own.items():
             hidden = has_reference(value) or name not in shown
             yield _shown(name, value, origin(name, with_class=False), is_secret=hidden)
     for attribute in attrs.fields(PluginPolicy):
-        came = origin(attribute.name, with_class=True)
-        if came != _DEFAULT:
-            yield _shown(attribute.name, getattr(plugin.policy, attribute.name), came, is_secret=False)
+        source = origin(attribute.name, with_class=True)
+        if source != _DEFAULT:
+            yield _shown(attribute.name, getattr(plugin.policy, attribute.name), source, is_secret=False)
 
 
 def _shown(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
+    """Make a setting for display, without its value if the value is secret."""
     text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_plain(value, name)).decode()
     text = HIDDEN if text == f'"{HIDDEN}"' else text
     if len(text) > _MAX_QUOTED_CHARS:

@@ -22,7 +22,8 @@ _BYTES_A_TOKEN = 4
 
 
 def estimated_tokens(tool: Tool) -> int:
-    """Return the bytes of its compact JSON in the newest revision, divided by four and rounded up."""
+    """Return the estimate for one tool: the bytes of its compact JSON in the newest revision, divided by four and
+    rounded up."""
     return -(-len(orjson.dumps(LATEST.unstructure(tool))) // _BYTES_A_TOKEN)
 
 

@@ -1,7 +1,7 @@
-"""Reads docstrings for models: the description, and a sentence for each parameter.
+"""Splits docstrings into a description and the descriptions of parameters, for models.
 
-Called when a function is registered. Google, NumPy and reST styles are supported, also mixed. Unrecognized text stays
-in the description, so no sentence is lost. Parsing never fails.
+Used when a function is registered. Google, NumPy and reST styles are supported, even mixed. Unrecognized text stays in
+the description. Parsing never raises.
 
 Source: Google Python style guide 3.8.3; numpydoc, "Sections"; Sphinx, "Info field lists".
 """
@@ -16,11 +16,11 @@ from attrs import frozen
 
 __all__ = ["Docstring", "parse_docstring"]
 
-# Sections that speak of parameters; their entries become descriptions.
+# The sections whose entries describe parameters.
 _PARAMETER_SECTIONS = frozenset(
     {"args", "arguments", "parameters", "params", "other parameters", "keyword args", "keyword arguments", "attributes"}
 )
-# Sections for a reader of the code, not for a model that calls the tool.
+# The sections that are dropped, because they do not help a model to call the tool.
 _OTHER_SECTIONS = frozenset(
     {"returns", "return", "yields", "yield", "raises", "raise", "warns", "see also", "references", "todo"}
 )
@@ -36,9 +36,9 @@ class Docstring:
     """The parts of a docstring."""
 
     description: str
-    """Summary and body, without the sections on parameters, results and exceptions; empty when there is none."""
+    """Summary and body, without the sections on parameters, results and exceptions; may be empty."""
     parameters: Mapping[str, str]
-    """Parameter name -> its description, on one line."""
+    """The description of each parameter, on one line."""
 
 
 def parse_docstring(text: str | None) -> Docstring:
@@ -60,18 +60,18 @@ def parse_docstring(text: str | None) -> Docstring:
             if title in _PARAMETER_SECTIONS:
                 _read_indented(lines[index + 1 : end], parameters)
             index = end
-        # At the first column only: inside a text, `:param` may be part of a sentence.
+        # Only at the first column, because `:param` inside of a text may be part of a sentence.
         elif (field := _FIELD.match(lines[index])) and field["role"] in _PARAMETER_ROLES | _OTHER_ROLES:
             end = _end_of_block(lines, index + 1, blank_ends=True)
             if field["role"] in _PARAMETER_ROLES and field["argument"]:
-                # ":param int after: text": the last word is the name, and a type may precede it.
+                # In ":param int after: text", the last word is the name, and a type may precede it.
                 name = field["argument"].split()[-1].lstrip("*")
                 parameters.setdefault(name, _one_line([field["text"] or "", *lines[index + 1 : end]]))
             index = end
         else:
             kept.append(lines[index])
             index += 1
-    # Removed sections leave their blank lines behind.
+    # Between removed sections, several blank lines are left.
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in kept)).strip()
     return Docstring(description, {name: sentence for name, sentence in parameters.items() if sentence})
 
@@ -85,7 +85,7 @@ def _one_line(lines: list[str]) -> str:
 
 
 def _underlined_title(lines: list[str], index: int) -> str | None:
-    """The lower-cased title of a NumPy section that starts here."""
+    """Return the lower-cased title of a NumPy section that starts at this line."""
     title = lines[index].strip().lower()
     if title not in _PARAMETER_SECTIONS | _OTHER_SECTIONS or index + 1 >= len(lines):
         return None
@@ -94,7 +94,7 @@ def _underlined_title(lines: list[str], index: int) -> str | None:
 
 
 def _end_of_underlined(lines: list[str], start: int) -> int:
-    """A NumPy section reaches to the next underlined title of any name, or to the end."""
+    """Return the end of a NumPy section: the next underlined title of any name, or the end of the docstring."""
     for index in range(start, len(lines) - 1):
         rule = lines[index + 1].strip()
         if lines[index].strip() and not lines[index].startswith(" ") and len(rule) >= 3 and set(rule) == {"-"}:
@@ -103,20 +103,21 @@ def _end_of_underlined(lines: list[str], start: int) -> int:
 
 
 def _indented_title(lines: list[str], index: int) -> str | None:
-    """The lower-cased title of a Google section that starts here: a line ``Args:`` with deeper lines below."""
+    """Return the lower-cased title of a Google section that starts at this line: ``Args:`` with indented lines
+    below."""
     line = lines[index]
     if line.startswith(" ") or not line.rstrip().endswith(":"):
         return None
     title = line.strip()[:-1].lower()
     if title not in _PARAMETER_SECTIONS | _OTHER_SECTIONS:
         return None
-    # A line "Returns:" without deeper lines is an ordinary sentence.
+    # A line "Returns:" without indented lines below is an ordinary sentence.
     following = next((other for other in lines[index + 1 :] if other.strip()), "")
     return title if _indent(following) > 0 else None
 
 
 def _end_of_block(lines: list[str], start: int, *, blank_ends: bool = False) -> int:
-    """The first line from ``start`` on that is not indented; blank lines belong to the block unless they end it."""
+    """Return the first line from ``start`` on that is not indented. A blank line belongs to the block by default."""
     for index in range(start, len(lines)):
         if not lines[index].strip():
             if blank_ends:
@@ -127,7 +128,7 @@ def _end_of_block(lines: list[str], start: int, *, blank_ends: bool = False) -> 
 
 
 def _read_indented(lines: list[str], parameters: dict[str, str]) -> None:
-    # The least indented line sets the depth of entries; deeper lines continue an entry.
+    # Entries have the smallest indentation; lines with a larger one continue an entry.
     depth = min((_indent(line) for line in lines if line.strip()), default=0)
     _read_entries(lines, parameters, lambda line: _ENTRY.match(line.strip()) if _indent(line) == depth else None)
 
@@ -145,5 +146,5 @@ def _read_entries(lines: list[str], parameters: dict[str, str], match: Callable[
             found[-1][1].append(line)
     for names, text in found:
         for name in names.split(","):
-            # The first description counts, since a later section repeats names for other reasons.
+            # The first description is kept, because a later section may repeat a name for another reason.
             parameters.setdefault(name.strip().lstrip("*"), _one_line(text))

@@ -1,8 +1,8 @@
-"""Values of authors as plain JSON types, with the public fields of classes only.
+"""Converts values of authors to plain JSON types. Private fields of classes are omitted.
 
-Used for structured content and for text that is made of a value. msgspec knows dates, enums, UUIDs and bytes; this
-module replaces what msgspec refuses or would send in full: subclasses of text and numbers, other collections, and
-attrs classes and dataclasses.
+Used for structured content and for text that is made from a value. msgspec converts dates, enums, UUIDs and bytes. This
+module first replaces the values that msgspec refuses (subclasses of text and numbers, other collections) and those of
+which it would send private fields (attrs classes and dataclasses).
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ import msgspec
 
 from mcptrio.ground.tracebacks import type_name
 from mcptrio.schema.pydantic_models import dump_model, is_model
-from mcptrio.schema.shapes import sent_names
+from mcptrio.schema.structs import sent_names
 
 __all__ = ["encode_value"]
 
-_SAFE = frozenset({str, int, bool, type(None)})
-_SAFE_FIELDS = _SAFE | {type(msgspec.UNSET)}
-_TEXT = frozenset({str})
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+_PLAIN_FIELD_TYPES = _PLAIN_TYPES | {type(msgspec.UNSET)}
+_TEXT_TYPES = frozenset({str})
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def encode_value(value: Any) -> Any:
-    """Make plain JSON types of a value: attrs, dataclasses, enums, dates, sets, msgspec structs, pydantic models.
+    """Convert a value to plain JSON types.
 
-    NaN and the infinities become null, as in JSON. A tuple may stay one; to every encoder and validator it is an array.
+    The value may contain attrs classes, dataclasses, enums, dates, sets, msgspec structs and pydantic models. NaN and
+    the infinities become null. A tuple may remain a tuple, which is an array for every encoder and validator.
 
     Raises:
-        TypeError: A value in it has no JSON form; the message names its type and place.
+        TypeError: A part of the value has no JSON form; the message has its type and place.
     """
-    # Nothing to look into: the usual case for a tool that returns text or a number.
-    if type(value) in _SAFE:
+    # The usual case: a tool returns text or a number.
+    if type(value) in _PLAIN_TYPES:
         return value
     try:
         plain = _plain(value)
         try:
             return _to_builtins(plain)
         except TypeError as error:
-            # msgspec's own error does not say where in the value the problem is.
-            raise _refused(plain) or error from None
+            # The error of msgspec does not contain the place.
+            raise _find_error(plain) or error from None
     except RecursionError:
         raise TypeError("expected a value that is not nested this deeply") from None
 
@@ -55,32 +56,32 @@ def _to_builtins(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True, enc_hook=dump_model)
 
 
-def _refused(value: Any, path: str = "$") -> TypeError | None:
+def _find_error(value: Any, path: str = "$") -> TypeError | None:
     """Return the error for the first part that has no JSON form; ``None`` if all parts have one."""
     if isinstance(value, dict):
         for key, item in value.items():
-            # Each key is tried by itself, since msgspec writes some types as keys, such as UUIDs, and others not.
-            if not _is_sent({key: None}):
-                return TypeError(f"{path}: expected keys that are strings, got {_named(key)}")
+            # Each key is tried alone, because msgspec encodes only some types as keys, such as UUIDs.
+            if not _is_encodable({key: None}):
+                return TypeError(f"{path}: expected keys that are strings, got {_type_with_article(key)}")
             step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
-            if (found := _refused(item, f"{path}{step}")) is not None:
+            if (found := _find_error(item, f"{path}{step}")) is not None:
                 return found
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            if (found := _refused(item, f"{path}[{number}]")) is not None:
+            if (found := _find_error(item, f"{path}[{number}]")) is not None:
                 return found
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             item = getattr(value, name)
-            if item is not msgspec.UNSET and (found := _refused(item, f"{path}.{name}")) is not None:
+            if item is not msgspec.UNSET and (found := _find_error(item, f"{path}.{name}")) is not None:
                 return found
-    elif not _is_sent(value):
+    elif not _is_encodable(value):
         where = "" if path == "$" else f"{path}: "
-        return TypeError(f"{where}{_named(value)} cannot be sent as JSON; {_remedy(value)}")
+        return TypeError(f"{where}{_type_with_article(value)} cannot be sent as JSON; {_hint_for(value)}")
     return None
 
 
-def _is_sent(value: Any) -> bool:
+def _is_encodable(value: Any) -> bool:
     try:
         _to_builtins(value)
     except TypeError:
@@ -88,49 +89,49 @@ def _is_sent(value: Any) -> bool:
     return True
 
 
-def _named(value: Any) -> str:
+def _type_with_article(value: Any) -> str:
     name = type_name(type(value))
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _remedy(value: Any) -> str:
+def _hint_for(value: Any) -> str:
     if iscoroutine(value):
-        # Without this, Python would warn "never awaited" at a line of ours.
+        # Otherwise Python would warn that it was never awaited, at a line of mcptrio.
         value.close()
         return f"write `await {value.__name__}(…)`"
     return "return a string, a number, a list, a dict, a dataclass, or another class with declared fields"
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with all parts replaced that msgspec would send wrongly."""
+    """Return the value in a form that msgspec converts correctly."""
     kind: Any = type(value)
-    if kind in _SAFE:
+    if kind in _PLAIN_TYPES:
         return value
     if kind is float:
         # JSON has no NaN and no infinities.
         return value if math.isfinite(value) else None
     if kind is dict:
-        # The dict needs no change; copying large results would double their cost.
-        if _SAFE.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
+        # Returned without a copy, which would double the cost of a large result.
+        if _PLAIN_TYPES.issuperset(map(type, value.values())) and _TEXT_TYPES.issuperset(map(type, value)):
             return value
         return {_key(key): _plain(item) for key, item in value.items()}
     if kind is list or kind is tuple:
-        return value if _SAFE.issuperset(map(type, value)) else [_plain(item) for item in value]
+        return value if _PLAIN_TYPES.issuperset(map(type, value)) else [_plain(item) for item in value]
     if issubclass(kind, msgspec.Struct):
         return _struct(value)
-    names = _public(kind)
+    names = _sent_fields(kind)
     if names is not None:
-        # Attributes can be missing: a slot that was never set, or a field with init=False.
+        # An attribute may be missing, for example a slot or a field with init=False that was never set.
         found = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
         return {name: _plain(item) for name, item in found if item is not msgspec.UNSET}
-    return _other(value, kind)
+    return _plain_other(value, kind)
 
 
-def _other(value: Any, kind: type) -> Any:
-    # msgspec and pydantic know these themselves.
+def _plain_other(value: Any, kind: type) -> Any:
+    # msgspec and pydantic convert these.
     if isinstance(value, (Enum, *_BYTES)) or is_model(kind):
         return value
-    # The methods of the base: a subclass may have its own.
+    # The methods of the base class are called, because a subclass may override them.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -149,9 +150,9 @@ def _key(key: Any) -> Any:
 
 
 def _struct(value: msgspec.Struct) -> msgspec.Struct:
-    """A struct knows its names in JSON, so it is sent as one, with its fields made plain."""
-    # A list of thousands of small structs is common, and almost all of their fields are plain.
-    if _SAFE_FIELDS.issuperset([type(getattr(value, name)) for name in value.__struct_fields__]):
+    """Return a struct with plain fields. It remains a struct, because that has the names of its fields in JSON."""
+    # Fast for the usual struct, whose fields are all plain: a result may have thousands of structs.
+    if _PLAIN_FIELD_TYPES.issuperset([type(getattr(value, name)) for name in value.__struct_fields__]):
         return value
     changed: dict[str, Any] = {}
     for name in value.__struct_fields__:
@@ -167,10 +168,9 @@ def _struct(value: msgspec.Struct) -> msgspec.Struct:
     return copied
 
 
-# One entry per class of the program; classes are few, and made once.
 @lru_cache(maxsize=1024)
-def _public(kind: Any) -> tuple[str, ...] | None:
-    """The fields of an attrs class or dataclass that are sent; ``None`` for other types."""
+def _sent_fields(kind: Any) -> tuple[str, ...] | None:
+    """Return the fields of an attrs class or dataclass that are sent; ``None`` for any other type."""
     if not (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__dataclass_fields__")):
         return None
     return sent_names(kind)

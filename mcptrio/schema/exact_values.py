@@ -1,7 +1,7 @@
-"""The parts of a schema that msgspec shows and does not check: items that differ, and decimal numbers as text.
+"""Checks the keywords that msgspec puts into a schema but does not enforce: unique items, and decimal numbers as text.
 
-msgspec makes a set of an array with duplicates, and a ``Decimal`` of a JSON number or of "NaN". Arguments, results and
-elicitation answers are checked here after msgspec has taken them, so the schema and the conversion agree.
+msgspec converts an array with duplicates to a set, and a JSON number or "NaN" to a ``Decimal``. Arguments, results and
+elicitation answers are checked here after msgspec has accepted them, so that schema and conversion agree.
 
 Source: JSON Schema 2020-12, Validation, "uniqueItems"; Core, 4.2.2 "Instance Equality".
 """
@@ -18,7 +18,7 @@ from mcptrio.schema.validation_messages import place_of, show_value
 __all__ = ["DECIMAL", "ExactValues"]
 
 DECIMAL: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
-"""A finite decimal number. Its exponent has few digits, since a handler that makes an int of it needs as many."""
+"""A finite decimal number. The exponent is limited, because a handler may convert the number to an int."""
 _FINITE = re.compile(DECIMAL)
 _KINDS: Final[dict[type, tuple[str, ...]]] = {
     str: ("string",),
@@ -46,8 +46,8 @@ class ExactValues:
 
     @classmethod
     def of(cls, schema: Mapping[str, Any]) -> ExactValues | None:
-        """The checks for a schema; ``None`` if it needs none."""
-        return cls(schema) if _mentions(schema) else None
+        """Return the checks for a schema; ``None`` if it needs none."""
+        return cls(schema) if _needs_checks(schema) else None
 
     def check(self, value: Any) -> None:
         """Check a value for duplicate items and invalid decimal numbers.
@@ -62,7 +62,7 @@ class ExactValues:
             raise InvalidParams("expected a value that is not nested this deeply") from None
 
     def _check(self, value: Any, schema: Any, path: _Path) -> None:
-        # A chain of references ends, because msgspec has read the same schema.
+        # The chain of references has an end, because msgspec has made the schema.
         while isinstance(schema, Mapping) and "$ref" in schema:
             schema = self._root.get("$defs", {}).get(schema["$ref"].removeprefix("#/$defs/"))
         if not isinstance(schema, Mapping):
@@ -84,50 +84,51 @@ class ExactValues:
                 seen.add(key)
 
     def _check_any(self, value: Any, alternatives: Any, path: _Path) -> None:
-        """Check a value of a union: one of the alternatives for this kind of value has to fit."""
+        """Check a value of a union: it must match one of the alternatives for its type."""
         first: InvalidParams | None = None
         for each in alternatives:
-            if not self._is_meant(value, each):
+            if not self._may_match(value, each):
                 continue
             try:
                 return self._check(value, each, path)
             except InvalidParams as problem:
-                # The first alternative's problem is reported: unions begin with the type that authors expect most.
+                # The error of the first alternative is reported, because authors write the usual type first.
                 first = first or problem
         if first is None:
             if not any(each.get("format") == "decimal" for each in alternatives):
                 return None  # a pydantic model, which has its own rules
-            # msgspec makes a Decimal of a number as well.
+            # The value is a number, which msgspec has converted to a Decimal.
             where = place_of(path)
             first = InvalidParams(f"expected a value that fits one of the alternatives{where}, got {show_value(value)}")
         raise first
 
-    def _is_meant(self, value: Any, schema: Any) -> bool:
+    def _may_match(self, value: Any, schema: Any) -> bool:
+        """Return whether an alternative is for the type of the value, and for the tag of an object."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             schema = self._root.get("$defs", {}).get(schema["$ref"].removeprefix("#/$defs/"))
         if not isinstance(schema, Mapping):
             return True
         if "type" in schema:
             kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-            # JSON Schema counts 1.0 as an integer.
+            # For JSON Schema, 1.0 is an integer.
             is_integer = isinstance(value, float) and value.is_integer() and "integer" in kinds
             if not is_integer and not any(kind in kinds for kind in _KINDS.get(type(value), kinds)):
                 return False
-        # The tag of a class says which of several is meant.
+        # The tag of a class is a member with an `enum`.
         return all(item in part["enum"] for _, item, part in _parts(value, schema) if "enum" in part)
 
 
 # Private
 
 
-def _mentions(schema: Any) -> bool:
+def _needs_checks(schema: Any) -> bool:
     if isinstance(schema, Mapping):
-        return any(schema.get(key) == wanted for key, wanted in _CHECKED) or any(map(_mentions, schema.values()))
-    return isinstance(schema, list) and any(map(_mentions, schema))
+        return any(schema.get(key) == wanted for key, wanted in _CHECKED) or any(map(_needs_checks, schema.values()))
+    return isinstance(schema, list) and any(map(_needs_checks, schema))
 
 
 def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, Any, Mapping[str, Any]]]:
-    """The parts of a value, each with its step in the path and its schema."""
+    """Yield the parts of a value, each with its step in the path and its schema."""
     if isinstance(value, Mapping):
         # `additionalProperties` is the schema of a dict's values.
         known, other = schema.get("properties", {}), schema.get("additionalProperties")
@@ -143,8 +144,8 @@ def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, A
 
 
 def _identity(item: Any) -> Any:
-    """A value to compare by, as JSON Schema does: 1 is 1.0 and is not true."""
-    # In Python True == 1; in JSON Schema true and 1 differ.
+    """Return a hashable value that is equal for items that are equal in JSON Schema."""
+    # In Python True == 1, but in JSON Schema true and 1 differ.
     if isinstance(item, bool):
         return bool, item
     if isinstance(item, list | tuple):

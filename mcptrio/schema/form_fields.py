@@ -1,7 +1,7 @@
 """One field of a form from a server: its type and limits, and the conversion of a user's text or a program's value.
 
-:mod:`mcptrio.client.forms` makes them, and code that shows a form uses them. An accepted value fits the server's schema
-and has a JSON form.
+:mod:`mcptrio.client.forms` makes the fields, and code that shows a form uses them. An accepted value matches the
+server's schema and has a JSON form.
 
 Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; MCP 2025-11-25, client/elicitation (``pattern``).
 """
@@ -25,12 +25,12 @@ from mcptrio.schema.validation_messages import show_value
 __all__ = ["Choice", "FieldKind", "FormField"]
 
 FieldKind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice", "choices"]
-"""``choice`` is one of several strings, ``choices`` some of them."""
+"""The type of a field. A ``choice`` is one of several strings, and ``choices`` are any number of them."""
 
 _INTEGERS: Final = (-(2**63), 2**64 - 1)
-"""The integers that our JSON library can read and write; larger ones are refused."""
-# Python parses a number of a million digits for seconds.
+"""The range of integers that orjson supports."""
 _MAX_NUMBER_CHARS = 400
+"""Characters of a number. Python takes seconds to parse a million digits."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _POSITION = re.compile(r"[1-9][0-9]{0,8}\Z")
@@ -40,15 +40,16 @@ _FORMATS: Final = {
     "date": "a date (YYYY-MM-DD)",
     "date-time": "a date and time (YYYY-MM-DDThh:mm:ss, then Z or an offset such as +01:00)",
 }
-"""The formats that are checked, in words."""
+"""The formats that are checked, with their descriptions."""
 _YES = frozenset({"yes", "y", "true"})
 _NO = frozenset({"no", "n", "false"})
 _NONE = "none"
-_NAMED = 20
-"""Choices that an error names."""
+_MAX_NAMED_CHOICES = 20
+"""Choices that an error lists."""
 _MAX_PATTERN_CHARS = 100
+"""Characters of a pattern that an error quotes."""
 _MAX_TITLE_CHARS = 60
-"""Characters of a pattern, and of a title, that an error repeats."""
+"""Characters of a title that an error quotes."""
 
 
 @frozen(kw_only=True)
@@ -71,23 +72,23 @@ class FormField:
     kind: FieldKind
     required: bool = False
     default: Any = ABSENT
-    """The value if nothing is entered; a tuple for ``choices``. ``ABSENT`` if there is none."""
+    """The value if the user enters nothing; a tuple for ``choices``; ``ABSENT`` if there is no default."""
     format: str | None = None
-    """Checked if it is ``email``, ``uri``, ``date`` or ``date-time``; any other is only a note."""
+    """The format of a text. Only ``email``, ``uri``, ``date`` and ``date-time`` are checked."""
     minimum: float | None = None
     maximum: float | None = None
     min_length: int | None = None
-    """Characters, as Unicode counts them."""
+    """Unicode code points."""
     max_length: int | None = None
     choices: tuple[Choice, ...] = ()
     min_items: int | None = None
     max_items: int | None = None
     pattern: str | None = None
-    """A regular expression, found anywhere in the text. One that cannot be run in linear time is not checked."""
+    """A regular expression that must match anywhere in the text. If it cannot run in linear time, it is not checked."""
 
     @property
     def expected(self) -> str:
-        """The expected value in a few words: ``an integer (1 to 10)``."""
+        """A short description of the expected value: ``an integer (1 to 10)``."""
         match self.kind:
             case "string":
                 return self._expected_text()
@@ -103,22 +104,22 @@ class FormField:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether a choice may also be typed as its number: not if a choice itself looks like a number."""
+        """True if the user may enter the number of a choice. False if a choice itself looks like a number."""
         return not any(_INTEGER.match(text.strip()) for choice in self.choices for text in (choice.value, choice.title))
 
     def parse(self, text: str) -> Any:
-        """Convert the text that a user typed.
+        """Convert a text that a user has entered.
 
         Args:
-            text: A text unchanged; yes or no; a choice by value, title or number (from 1); several choices separated by
-                commas, or ``none``.
+            text: For a string, the value itself; for a boolean, yes or no; for a choice, its value, title or number
+                (from 1); for several choices, these separated by commas, or ``none``.
 
         Raises:
-            ValueError: The text does not fit; the message has the expected value and the actual one.
+            ValueError: The text does not match; the message has the expected value and the actual one.
         """
         match self.kind:
             case "string":
-                # Blanks are part of a free text, but not of an address or a date.
+                # Surrounding blanks may belong to a free text, but not to an address or a date.
                 return self.check(_tidy(text.strip(), self.format) if self.format in _FORMATS else text)
             case "number" | "integer":
                 return self.check(self._parse_number(text.strip()))
@@ -139,7 +140,7 @@ class FormField:
             The value to send: 4 for 4.0 if the field is an integer, a list for a tuple.
 
         Raises:
-            ValueError: The value does not fit; the message has the expected value and the actual one.
+            ValueError: The value does not match; the message has the expected value and the actual one.
         """
         match self.kind:
             case "string":
@@ -160,7 +161,7 @@ class FormField:
     def _check_text(self, value: Any) -> str:
         if not isinstance(value, str):
             raise self._refusal(_show(value))
-        # Code points, as JSON Schema counts lengths.
+        # JSON Schema counts code points, as Python does.
         length = len(value)
         if (self.min_length is not None and length < self.min_length) or (
             self.max_length is not None and length > self.max_length
@@ -170,7 +171,7 @@ class FormField:
             raise self._refusal(f"half a character in {quote(value)}")
         for matcher in (
             _matcher("format", self.format) if self.format in _FORMATS else None,
-            # A pattern that needs back-references or look-around is left to the server.
+            # None for a pattern with back-references or look-around, which only the server checks.
             _matcher("pattern", self.pattern) if self.pattern is not None else None,
         ):
             try:
@@ -181,7 +182,7 @@ class FormField:
         return value
 
     def _check_number(self, value: Any) -> int | float:
-        # In Python a bool is an int.
+        # A bool is an int in Python.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._refusal(_show(value))
         number: int | float = value
@@ -213,7 +214,7 @@ class FormField:
     def _parse_number(self, text: str) -> int | float:
         if len(text) > _MAX_NUMBER_CHARS or not _NUMBER.match(text):
             raise self._refusal(quote(text))
-        # Through int, because a float would lose the last digits of a large integer.
+        # An integer is not parsed as a float, which would lose the last digits of a large one.
         if _INTEGER.match(text):
             number = int(text)
             if self.kind == "integer" or _INTEGERS[0] <= number <= _INTEGERS[1]:
@@ -224,7 +225,7 @@ class FormField:
         if not text.strip():
             return []
         try:
-            return [self._find_choice(text)]  # first as a whole: there may be a comma in it
+            return [self._find_choice(text)]  # the whole text first, because a choice may contain a comma
         except ValueError:
             if text.strip().casefold() == _NONE:
                 return []
@@ -235,11 +236,15 @@ class FormField:
         return [self._find_choice(part) for part in parts if part.strip()]
 
     def _find_choice(self, text: str) -> str:
-        """Find a choice by value, by title, by either in any case, or by number; ambiguous text is refused."""
+        """Return the choice with this value, title (in the same case, then in any case) or number.
+
+        Raises:
+            ValueError: No choice matches, or several do.
+        """
         wanted = text.strip()
-        for same in _SAME:
-            found = {choice.value for choice in self.choices if same(choice.value, wanted)}
-            found = found or {choice.value for choice in self.choices if same(choice.title, wanted)}
+        for is_equal in _COMPARISONS:
+            found = {choice.value for choice in self.choices if is_equal(choice.value, wanted)}
+            found = found or {choice.value for choice in self.choices if is_equal(choice.title, wanted)}
             if len(found) == 1:
                 return found.pop()
             if found:
@@ -256,8 +261,8 @@ class FormField:
         return text
 
     def _named_choices(self) -> str:
-        names = ", ".join(_name(choice) for choice in self.choices[:_NAMED])
-        return f"{names}, …" if len(self.choices) > _NAMED else names
+        names = ", ".join(_name(choice) for choice in self.choices[:_MAX_NAMED_CHOICES])
+        return f"{names}, …" if len(self.choices) > _MAX_NAMED_CHOICES else names
 
     def _refusal(self, got: str) -> ValueError:
         return ValueError(f"expected {self.expected}, got {got}")
@@ -268,7 +273,7 @@ def _with_range(noun: str, low: float | None, high: float | None, *, unit: str =
 
 
 def _range(low: float | None, high: float | None) -> str:
-    """``1 to 10``, ``at least 1``, ``at most 10``, ``exactly 3``, or nothing."""
+    """Return ``1 to 10``, ``at least 1``, ``at most 10``, ``exactly 3``, or an empty text."""
     if low is not None and high is not None:
         return f"exactly {_plain(low)}" if low == high else f"{_plain(low)} to {_plain(high)}"
     if low is not None:
@@ -290,7 +295,7 @@ def _show(value: Any) -> str:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return whether UTF-8 can encode the text, which excludes lone surrogates."""
+    """Return whether the text has no lone surrogates, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -298,10 +303,10 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-# Compiling takes about 0.1 ms, and every keystroke may check the field.
+# Cached, because compiling takes about 0.1 ms, and every keystroke may check the field.
 @lru_cache(maxsize=64)
 def _matcher(keyword: str, value: str | None) -> Validator | None:
-    """Return a format, or a pattern compiled for linear time; ``None`` if that is impossible."""
+    """Return a validator for a format or a pattern; ``None`` if the pattern cannot run in linear time."""
     try:
         return Validator({"type": "string", keyword: value}, formats=True)
     except ValueError:
@@ -309,11 +314,11 @@ def _matcher(keyword: str, value: str | None) -> Validator | None:
 
 
 def _tidy(text: str, format: str | None) -> str:
-    """Replace the space between date and time, which is easier to type than a T."""
+    """Replace a space between date and time by the T, which users seldom type."""
     return text.replace(" ", "T", 1) if format == "date-time" else text
 
 
-_SAME: Final[Sequence[Callable[[str, str], bool]]] = (
+_COMPARISONS: Final[Sequence[Callable[[str, str], bool]]] = (
     lambda known, wanted: known.strip() == wanted,
     lambda known, wanted: known.strip().casefold() == wanted.casefold(),
 )

@@ -1,10 +1,10 @@
-"""Reads the schema of a form from a server into fields, or refuses it.
+"""Makes fields from the schema of a form that a server has sent, or refuses the schema.
 
 :mod:`mcptrio.client.forms` uses this. The schema is not trusted: the type and size of each keyword are checked.
 
-Missing keywords are accepted, since older revisions have no defaults and no multiple choice, and so are additions of
-libraries (``"null"`` as a second type, keywords without meaning here). A schema that could be misread as another
-question is refused.
+Keywords may be missing, because older revisions have no defaults and no multiple choice. Additions of libraries are
+accepted: ``"null"`` as a second type, and keywords that forms do not have. A schema that could be misunderstood as
+another question is refused.
 
 Source: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation, "Requested Schema"; schema.ts,
 PrimitiveSchemaDefinition.
@@ -34,13 +34,13 @@ class ElicitationLimits:
     choices: int = 1_000
     """Choices of one field."""
     text: int = 10_000
-    """Characters of any one text: the message, a name, title, description, choice, default or pattern."""
+    """Characters of one text: the message, a name, title, description, choice, default or pattern."""
     url: int = 8_000
-    """Characters."""
+    """Characters of a URL."""
 
 
 def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterator[FormField]:
-    """Return the fields of a form, in the server's order.
+    """Yield the fields of a form, in the server's order.
 
     Raises:
         ValueError: The schema is not a flat object of primitives, cannot be filled in, or exceeds a limit.
@@ -56,7 +56,7 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise ValueError("requestedSchema: expected `required` to be an array of strings, got something else")
     names = frozenset(required)
-    # A required name without a field could never be filled in.
+    # The user could not enter a required value without a field.
     for name in required:
         if name not in properties:
             raise ValueError(f"requestedSchema: {quote_name(name)} is required, but is not a field")
@@ -83,7 +83,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
         raise ValueError(f"expected a schema, got {show_value(definition)}")
     read = _Definition(_without_null(definition), limits)
     kind, choices = read.kind()
-    # `items` without choices is a list of free strings, which forms do not have.
+    # `items` without choices would be a list of free texts, which forms do not have.
     if kind == "choices" and not choices:
         raise ValueError("expected choices in `items`, as `enum` or `anyOf`, got none")
     unfilled = FormField(
@@ -105,7 +105,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
     _check_order("minLength", unfilled.min_length, "maxLength", unfilled.max_length)
     _check_order("minimum", unfilled.minimum, "maximum", unfilled.maximum)
     _check_order("minItems", unfilled.min_items, "maxItems", unfilled.max_items)
-    # More items than choices could never be chosen.
+    # The user cannot select more items than there are choices.
     _check_order("minItems", unfilled.min_items, "the choices", len(choices) if kind == "choices" else None)
     default = read.get("default")
     if default is None:
@@ -114,15 +114,16 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
         check_text("default", default, limits)
     try:
         checked = unfilled.check(default)
-    # A default that does not fit is only a hint and is dropped; the field itself is good.
     except ValueError:
+        # An invalid default is dropped, because the field is usable without it.
         return unfilled
     return attrs.evolve(unfilled, default=tuple(checked) if kind == "choices" else checked)
 
 
 @frozen
 class _Definition:
-    """The schema of one field. A keyword that is null counts as absent: some libraries write all they know."""
+    """The schema of one field. A keyword whose value is null counts as absent, because some libraries write all
+    keywords."""
 
     _keywords: Mapping[str, Any]
     _limits: ElicitationLimits
@@ -141,7 +142,7 @@ class _Definition:
             if self.get("enum") is not None:
                 raise ValueError(f"expected choices that are strings, got `enum` of the type {quote(kind)}")
             return kind, ()
-        # An enum without a type is common in hand-written schemas.
+        # Schemas that are written by hand often have an enum without a type.
         choices = self.choices()
         if kind not in ("string", None) or (kind is None and not choices):
             got = "none" if kind is None else show_value(kind)
@@ -149,7 +150,7 @@ class _Definition:
         return ("choice", choices) if choices else ("string", ())
 
     def choices(self) -> tuple[Choice, ...]:
-        # 2025-11-25 has titled choices as oneOf, and in items as anyOf.
+        # In 2025-11-25, titled choices are in oneOf, and in `items` in anyOf.
         for keyword in ("oneOf", "anyOf"):
             if self.get(keyword) is not None:
                 return tuple(self._titled(option) for option in self._list(keyword))
@@ -158,7 +159,7 @@ class _Definition:
         if self.get("enum") is None:
             return ()
         values = self._list("enum")
-        # The form of titles in 2025-06-18; missing titles fall back to the values.
+        # In 2025-06-18, titles are in enumNames. A choice without a title has its value as the title.
         titles = self.get("enumNames")
         titles = titles if isinstance(titles, Sequence) and not isinstance(titles, str) else ()
         choices = [Choice(value=self._choice(value)) for value in values]
@@ -187,7 +188,7 @@ class _Definition:
         value = self.number(keyword)
         if value is None:
             return None
-        # Libraries write 3.0 for 3.
+        # 3.0 is accepted, because some libraries write it for 3.
         if value < 0 or value != int(value):
             raise ValueError(f"expected `{keyword}` to be a whole number that is not negative, got {show_value(value)}")
         return int(value)
@@ -213,7 +214,7 @@ class _Definition:
 
 
 def _without_null(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Remove "null", which libraries add to optional fields: leaving the field out means the same."""
+    """Return a schema without "null", which libraries add to optional fields. Omitting the field means the same."""
     kind, options = definition.get("type"), definition.get("anyOf")
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]

@@ -1,7 +1,8 @@
 """Replaces references in a schema by their definitions.
 
-Used for input schemas: some host applications do not read ``$defs``, and send invalid arguments or refuse the tool. The
-schema keeps its meaning. Recursive definitions stay, and so do all if the schema would exceed ``MAX_INLINED_ITEMS``.
+Used for input schemas, because some host applications do not read ``$defs``, and send invalid arguments or refuse the
+tool. The meaning of the schema does not change. Recursive definitions are not replaced. If the schema would exceed
+``MAX_INLINED_ITEMS``, no definition is replaced.
 
 Source: JSON Schema 2020-12, core, 8.2.3.1 ("$ref", next to which other keywords apply too).
 """
@@ -11,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["MAX_INLINED_ITEMS", "definition_name", "inlined", "references_in"]
+__all__ = ["MAX_INLINED_ITEMS", "definition_name", "inline_definitions", "references_in"]
 
 MAX_INLINED_ITEMS: Final = 5_000
-"""Members and items of all schemas together. A definition is copied to each place that uses it."""
+"""Members and items of all schemas together, with a copy of the definition for each reference."""
 
 _POINTER: Final = "#/$defs/"
-_REMARKS: Final = frozenset({"title", "description", "default", "examples", "deprecated"})
-"""Keywords that only annotate, so those next to the reference override those of the definition."""
+_ANNOTATION_KEYWORDS: Final = frozenset({"title", "description", "default", "examples", "deprecated"})
+"""Keywords that only annotate. Next to a reference, they override those of the definition."""
 
 
-def inlined(
+def inline_definitions(
     schemas: Sequence[dict[str, Any]], definitions: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the schemas without references, and the definitions that remain because they are recursive.
@@ -32,48 +33,50 @@ def inlined(
     """
     kept = {name for name in definitions if _reaches(name, name, definitions)}
     try:
-        room = _SizeBudget()
-        found = [_filled(schema, definitions, kept, room) for schema in schemas]
-        rest = {name: _filled(definitions[name], definitions, kept, room) for name in definitions if name in kept}
-    except _Full:
-        # All references stay: a schema that is inlined in part is harder to read than either form.
+        budget = _SizeBudget()
+        found = [_inline(schema, definitions, kept, budget) for schema in schemas]
+        rest = {name: _inline(definitions[name], definitions, kept, budget) for name in definitions if name in kept}
+    except _BudgetExceeded:
+        # A schema in which only some references are replaced is harder to read than either form.
         return list(schemas), dict(definitions)
     return found, rest
 
 
-class _Full(Exception):
+class _BudgetExceeded(Exception):
     """The schemas would exceed :data:`MAX_INLINED_ITEMS`."""
 
 
 class _SizeBudget:
+    """Counts members and items up to :data:`MAX_INLINED_ITEMS`."""
+
     def __init__(self) -> None:
         self._left = MAX_INLINED_ITEMS
 
     def take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise _Full
+            raise _BudgetExceeded
 
 
-def _filled(schema: Any, definitions: Mapping[str, Any], kept: set[str], room: _SizeBudget) -> Any:
+def _inline(schema: Any, definitions: Mapping[str, Any], kept: set[str], budget: _SizeBudget) -> Any:
     if isinstance(schema, list | tuple):
-        room.take(len(schema))
-        return [_filled(each, definitions, kept, room) for each in schema]
+        budget.take(len(schema))
+        return [_inline(each, definitions, kept, budget) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    room.take(len(schema))
-    name = _referred(schema)
+    budget.take(len(schema))
+    name = _referenced_name(schema)
     if name is None or name in kept or name not in definitions:
-        return {key: _filled(value, definitions, kept, room) for key, value in schema.items()}
-    beside = {key: _filled(value, definitions, kept, room) for key, value in schema.items() if key != "$ref"}
-    there = _filled(definitions[name], definitions, kept, room)
-    if not isinstance(there, dict):  # true or false
-        return {"allOf": [there], **beside} if beside else there
-    there.pop("title", None)  # the name of a class, which said what the reference meant
-    # Merging would replace a bound of the definition; `allOf` keeps both.
-    if (beside.keys() - _REMARKS) & there.keys():
-        return {"allOf": [there], **beside}
-    return {**there, **beside}
+        return {key: _inline(value, definitions, kept, budget) for key, value in schema.items()}
+    siblings = {key: _inline(value, definitions, kept, budget) for key, value in schema.items() if key != "$ref"}
+    definition = _inline(definitions[name], definitions, kept, budget)
+    if not isinstance(definition, dict):  # true or false
+        return {"allOf": [definition], **siblings} if siblings else definition
+    definition.pop("title", None)  # the name of a class, which is useful in `$defs` only
+    # If both have the same keyword, `allOf` applies both; merging would lose one of them.
+    if (siblings.keys() - _ANNOTATION_KEYWORDS) & definition.keys():
+        return {"allOf": [definition], **siblings}
+    return {**definition, **siblings}
 
 
 def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
@@ -91,12 +94,12 @@ def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
 
 
 def references_in(schema: Any) -> Iterator[str]:
-    """Yield the definitions that a schema refers to, at any depth."""
+    """Yield the names of the definitions to which a schema refers, at any depth."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
-            name = _referred(each)
+            name = _referenced_name(each)
             if name is not None:
                 yield name
             waiting.extend(each.values())
@@ -104,7 +107,7 @@ def references_in(schema: Any) -> Iterator[str]:
             waiting.extend(each)
 
 
-def _referred(schema: Mapping[str, Any]) -> str | None:
+def _referenced_name(schema: Mapping[str, Any]) -> str | None:
     reference = schema.get("$ref")
     # A property named `$ref` has a schema as its value, not a string.
     if isinstance(reference, str) and reference.startswith(_POINTER):
@@ -114,5 +117,5 @@ def _referred(schema: Mapping[str, Any]) -> str | None:
 
 def definition_name(reference: str) -> str:
     """Return the name of the definition in ``#/$defs/NAME``."""
-    # RFC 6901: "~1" first, so that "~01" becomes "~1".
+    # RFC 6901: "~1" is replaced first, so that "~01" becomes "~1".
     return reference.removeprefix(_POINTER).replace("~1", "/").replace("~0", "~")

@@ -1,6 +1,6 @@
-"""pydantic models as JSON Schema and as values, without importing pydantic.
+"""JSON Schemas of pydantic models, and the conversion of their values. This module does not import pydantic.
 
-Annotations use this. A class can be a model only if pydantic is imported already, so other programs need not import it.
+A class can be a pydantic model only if the program has imported pydantic already.
 
 Source: pydantic 2, ``BaseModel.model_json_schema``, ``model_validate_json``, ``model_dump``.
 """
@@ -18,13 +18,12 @@ __all__ = ["dump_model", "is_model", "make_model", "model_definitions", "name_mo
 
 def is_model(cls: Any) -> bool:
     """Return whether a class is a pydantic model."""
-    # Not imported here: a class can only be a model if the author has imported pydantic.
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
 
 
 def name_models(models: Sequence[type]) -> dict[type, str]:
-    """Return unique names for ``$defs``."""
+    """Return a unique name for each model, for ``$defs``."""
     names: dict[type, str] = {}
     for cls in models:
         taken = set(names.values())
@@ -34,7 +33,7 @@ def name_models(models: Sequence[type]) -> dict[type, str]:
 
 
 def model_definitions(cls: Any, name: str, *, output: bool) -> dict[str, Any]:
-    """Return a model's schema and those it refers to, with names that begin with ``name`` and so never collide."""
+    """Return the schemas of a model and of the models that it refers to. All names begin with ``name``."""
     template = f"#/$defs/{name}.{{model}}"
     mode = "serialization" if output else "validation"
     schema = _without_titles(cls.model_json_schema(mode=mode, ref_template=template))
@@ -49,16 +48,21 @@ def no_json_form(cls: Any) -> TypeError:
 
 
 def make_model(cls: type, value: Any) -> Any:
-    """Convert a value to a class that msgspec does not know: a pydantic model, validated strictly as from JSON."""
+    """Convert a JSON value to a class that msgspec does not support. A pydantic model is validated strictly.
+
+    Raises:
+        TypeError: The class is no pydantic model.
+        ValueError: The value does not match the model.
+    """
     if not is_model(cls):
         raise no_json_form(cls)
     pydantic = sys.modules["pydantic"]
     validate: Callable[..., Any] = cls.model_validate_json  # type: ignore[attr-defined]
     try:
-        # From JSON text, since strict validation of Python values would refuse strings for dates and enums.
+        # As JSON text, because strict validation of Python values refuses strings for dates and enums.
         return validate(orjson.dumps(value), strict=True)
     except pydantic.ValidationError as error:
-        # Without the input: the message goes to the peer, and the value may be secret.
+        # The error omits the value, which may be secret: the message is sent to the peer.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
         raise ValueError(f"{first['msg']}{f' (in {place})' if place else ''}") from None
@@ -67,21 +71,21 @@ def make_model(cls: type, value: Any) -> Any:
 
 
 def dump_model(value: Any) -> Any:
-    """Convert a value that msgspec does not know to plain types."""
+    """Convert a value that msgspec does not support to plain types."""
     if is_model(type(value)):
         return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
 
 def _without_titles(schema: Any) -> Any:
-    """Drop the titles that pydantic makes of every name; a property called ``title`` stays."""
+    """Return a schema without the titles that pydantic makes from names. A property named ``title`` is kept."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for key, value in schema.items():
-        # The keys here are names of properties and definitions, never keywords.
+        # The keys of these objects are names, not keywords.
         if key in ("properties", "$defs", "patternProperties"):
             kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
         elif key in ("default", "const", "enum", "examples"):

@@ -1,6 +1,6 @@
-"""Arguments that arrive as text: those of prompts, and the variables of resource templates.
+"""Converts arguments that arrive as text: those of prompts, and the variables of resource templates.
 
-Each parameter is converted independently: as text if its annotation accepts the text, otherwise as JSON.
+An argument is used as text if its annotation accepts the text. Otherwise the text is parsed as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, An
     """Convert arguments that arrive as text to the types of their parameters.
 
     Raises:
-        InvalidParams: An argument is missing or unknown, or its text does not fit its type.
+        InvalidParams: An argument is missing or unknown, or its text does not match its type.
     """
     return arguments.convert({name: _read(text, name, arguments) for name, text in texts.items()})
 
@@ -30,7 +30,7 @@ def _read(text: Any, name: str, arguments: Arguments) -> Any:
     if not isinstance(text, str) or name not in arguments.hints or arguments.hints[name] is str:
         return text
     try:
-        # As text first: for `str | int`, "3" stays a text.
+        # Text takes precedence: for `str | int`, "3" stays a text.
         convert(text, arguments.hints[name], arguments.schema)
         return text
     except InvalidParams:
@@ -38,5 +38,5 @@ def _read(text: Any, name: str, arguments: Arguments) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        # Not JSON either: the conversion of all arguments reports it with its name.
+        # The conversion of all arguments will report the text, with the name of the argument.
         return text

@@ -1,7 +1,7 @@
-"""Percent-encoding and -decoding of URI parts.
+"""Percent-encoding and percent-decoding of parts of URIs.
 
 URI templates use this for their literals, for matched URIs and for values. Encoded parts are not encoded again, and
-decoding is done once.
+values are decoded once.
 
 Source: RFC 3986 sections 2.1 to 2.4; RFC 6570 section 3.2.3; RFC 3987.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-__all__ = ["NEVER", "TRIPLET", "decode", "encode"]
+__all__ = ["EXCLUDED", "TRIPLET", "decode", "encode"]
 
 TRIPLET = re.compile(r"%[0-9A-Fa-f]{2}")
-NEVER = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
+EXCLUDED = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
 """Characters that RFC 3986 and RFC 3987 exclude from URIs: controls, the space, and delimiters of URIs in text."""
 
 _SAFE = "-._~:/?#[]@!$&'()*+,;="
@@ -35,7 +35,7 @@ def decode(text: str) -> str | None:
     """Decode percent-encoding once; ``None`` if it is malformed or not UTF-8."""
     if "%" not in text:
         return text
-    # A "%" that does not begin a triplet: urllib would leave it in place silently.
+    # A "%" that does not begin a triplet is an error, which urllib would ignore.
     if text.count("%") != len(TRIPLET.findall(text)):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The parts of a URI template: literal text, and expressions with their variables.
+"""Parses a URI template into its parts: literal text, and expressions with their variables.
 
-:class:`mcptrio.schema.uri_templates.URITemplate` makes them. A template that is invalid in RFC 6570 is refused, with
-the position.
+:class:`mcptrio.schema.uri_templates.URITemplate` uses this. A template that is invalid in RFC 6570 is refused, with the
+position of the error.
 
 Source: RFC 6570, sections 2 and 3, appendix A.
 """
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from mcptrio.schema.uri_encoding import NEVER, TRIPLET, encode
+from mcptrio.schema.uri_encoding import EXCLUDED, TRIPLET, encode
 
 __all__ = ["Expression", "Literal", "Operator", "Part", "Variable", "parse"]
 
@@ -30,14 +30,21 @@ _PREFIX = re.compile(r":([1-9][0-9]{0,3})\Z")
 
 @frozen
 class Operator:
-    """A row of RFC 6570, appendix A."""
+    """An operator of expressions: a column of the table in RFC 6570, appendix A.
+
+    Args:
+        first: The character before the first value.
+        separator: The character between values.
+        named: Whether values have names (``?a=1``).
+        keeps_reserved: Whether reserved characters are not encoded.
+        stops: Characters that end a match of the expression.
+    """
 
     first: str
     separator: str
     named: bool
     keeps_reserved: bool
     stops: str
-    """Characters that end a match."""
 
 
 _OPERATORS = {
@@ -54,25 +61,34 @@ _OPERATORS = {
 
 @frozen
 class Variable:
+    """A variable of an expression."""
+
     name: str
-    longest: int | None
+    max_length: int | None
     """The length of a prefix (``{var:3}``)."""
     explodes: bool
+    """Whether it is a list (``{var*}``)."""
 
 
 @frozen
 class Literal:
+    """Literal text."""
+
     text: str
-    """Percent-encoded if it was not ASCII."""
+    """The text, with characters outside of ASCII percent-encoded."""
 
 
 @frozen
 class Expression:
+    """An expression in braces."""
+
     sign: str
+    """The character of the operator; empty for a simple expression."""
     variables: tuple[Variable, ...]
     stops: frozenset[str]
-    """Characters that end a match here."""
+    """Characters that end a match of this expression."""
     follows_slash: bool
+    """Whether the text before it ends with a slash."""
 
     @property
     def operator(self) -> Operator:
@@ -112,13 +128,13 @@ def parse(template: str) -> tuple[Part, ...]:
         raise ValueError(
             f"URI template: expected at most {_MAX_EXPRESSIONS} expressions and {_MAX_VARIABLES} variables, got more"
         )
-    return tuple(_bound(part, parts[index + 1 :]) for index, part in enumerate(parts))
+    return tuple(_with_stops(part, parts[index + 1 :]) for index, part in enumerate(parts))
 
 
 def _check_literal(template: str, start: int, end: int) -> None:
     for position in range(start, end):
         character = template[position]
-        if character in NEVER or (character == "%" and not TRIPLET.match(template, position)):
+        if character in EXCLUDED or (character == "%" and not TRIPLET.match(template, position)):
             raise ValueError(f"URI template {template!r}: {character!r} at position {position} is not allowed in a URI")
 
 
@@ -126,7 +142,7 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
     body, position = template[start + 1 : close], start + 1
     where = f"URI template {template!r}: "
     sign = body[:1] if body[:1] in _OPERATORS else ""
-    # RFC 6570 section 2.2: reserved for extensions.
+    # RFC 6570 section 2.2 reserves these operators for extensions.
     if body[:1] and body[0] in "=,!@|":
         raise ValueError(f"{where}the operator {body[0]!r} at position {position} is reserved")
     variables: list[Variable] = []
@@ -140,7 +156,7 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
         if modifier and modifier != "*" and prefix is None:
             at = position + match.end("name")
             raise ValueError(f"{where}expected '*' or ':' and 1 to 9999 at position {at}, got {modifier[:20]!r}")
-        # The same variable in two expressions is allowed, and must then have one value.
+        # Within one expression. In two expressions, the same variable must have the same value.
         if any(match["name"] == other.name for other in variables):
             raise ValueError(f"{where}the variable {match['name']!r} at position {position} is repeated")
         variables.append(Variable(match["name"], int(prefix[1]) if prefix else None, modifier == "*"))
@@ -148,19 +164,19 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
     return Expression(sign, tuple(variables), frozenset(), follows_slash)
 
 
-def _bound(part: Part, later: Sequence[Part]) -> Part:
-    """Determine the characters that end an expression's match, which depend on the parts after it."""
+def _with_stops(part: Part, later: Sequence[Part]) -> Part:
+    """Return an expression with the characters that end its match, which depend on the parts after it."""
     if isinstance(part, Literal):
         return part
     stops = set(part.operator.stops)
     if part.operator.keeps_reserved:
-        # A reserved expansion may hold a query or a fragment, unless the template itself has a place for them.
+        # The value may contain a query or a fragment, unless a later part of the template matches them.
         stops |= {
             mark
             for mark in "?#"
             if any(mark in other.text if isinstance(other, Literal) else mark == other.sign for other in later)
         }
-    # The next expression begins with its own sign, so this one must stop there.
+    # The next expression begins with its operator, so this one must stop there.
     if later and isinstance(later[0], Expression) and later[0].sign in (";", "&"):
         stops.add(later[0].sign)
     stops -= {part.operator.separator, part.operator.first}

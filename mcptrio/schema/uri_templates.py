@@ -1,10 +1,9 @@
-"""URI templates: RFC 6570 expansion, and matching that prevents path traversal.
+"""URI templates of RFC 6570: matching that prevents path traversal.
 
-Resource templates use this. Matching takes time linear in the URI for each expression, so no template and no URI makes
-it slow. A decoded value contains no structure (a slash, ``..``, NUL): the URI does not match then, so a handler may
-join the value to a path.
+Resource templates use this. For each expression, matching takes time linear in the length of the URI. A URI with
+a decoded value that contains a slash, ``..`` or NUL does not match, so a handler may join a value to a path.
 
-If several splits are possible, earlier variables take as much as they can. Percent-encoding is decoded once.
+If a URI can be split in several ways, earlier variables take as much as they can. Percent-encoding is decoded once.
 
 Source: RFC 6570; RFC 3986 sections 2 and 5.2.4.
 """
@@ -15,7 +14,7 @@ from collections.abc import Iterable
 
 from attrs import Factory, field, frozen
 
-from mcptrio.schema.uri_encoding import NEVER, decode, encode
+from mcptrio.schema.uri_encoding import EXCLUDED, decode, encode
 from mcptrio.schema.uri_parts import Expression, Literal, Part, parse
 
 __all__ = ["URITemplate"]
@@ -27,12 +26,12 @@ _MAX_URI_CHARS = 8_192
 class URITemplate:
     """A parsed template.
 
-    In a match, ``{var}``, ``{/var}`` and ``{.var}`` contain no slash and no ``..``; ``{+path}`` may contain slashes,
-    but no segment ``..``, and no leading slash where the template has one before it. Queries and fragments are free
-    text.
+    In a match, ``{var}``, ``{/var}`` and ``{.var}`` contain no slash and are not ``..``. ``{+path}`` may contain
+    slashes, but no segment ``..``, and no leading slash if the template has a slash before it. Queries and fragments
+    may contain any text.
 
     Args:
-        template: A template of at most 2 048 characters, 32 expressions and 64 variables.
+        template: A template of at most 2,048 characters, 32 expressions and 64 variables.
 
     Raises:
         ValueError: The template is malformed; the message names the position.
@@ -45,30 +44,34 @@ class URITemplate:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names, in the order of their first appearance."""
+        """The names of the variables, in the order of their first appearance."""
         return tuple(dict.fromkeys(variable.name for part in self._expressions() for variable in part.variables))
 
     @property
     def specificity(self) -> tuple[int, int, int]:
-        """Higher is more specific: more literal text, then fewer variables that take slashes, then fewer variables."""
+        """A key for comparing templates, higher for a more specific one.
+
+        It compares the length of literal text, then the number of variables that may contain slashes, then the number
+        of variables.
+        """
         literal = sum(len(part.text) for part in self._parts if isinstance(part, Literal))
         expressions = list(self._expressions())
         wild = sum(part.sign in ("+", "#") or any(v.explodes for v in part.variables) for part in expressions)
         return literal, -wild, -sum(len(part.variables) for part in expressions)
 
     def match(self, uri: str) -> dict[str, str | list[str] | None] | None:
-        """Find the variables' values in a URI.
+        """Return the values of the variables in a URI.
 
         Returns:
-            Name -> decoded value; a list for an exploded variable, ``None`` for an optional one that is absent.
-            ``None`` if the URI does not match, is longer than 8 192 characters, or contains a refused value.
+            The decoded values by name: a list for an exploded variable, ``None`` for an absent optional variable. If
+            the URI does not match, is longer than 8,192 characters, or has an unsafe value, the result is ``None``.
         """
-        if len(uri) > _MAX_URI_CHARS or not NEVER.isdisjoint(uri):
+        if len(uri) > _MAX_URI_CHARS or not EXCLUDED.isdisjoint(uri):
             return None
         if not uri.isascii():
             try:
-                uri = encode(uri)  # an IRI; the template's literals are in this form too
-            except UnicodeEncodeError:  # half a surrogate pair
+                uri = encode(uri)  # an IRI; the literals of the template are encoded too
+            except UnicodeEncodeError:  # a lone surrogate
                 return None
         spans = self._split(uri)
         if spans is None:
@@ -81,10 +84,10 @@ class URITemplate:
             if values is None:
                 return None
             for name, value in values.items():
-                if value is not None and not _admits(part, value):
+                if value is not None and not _is_safe(part, value):
                     return None
                 if name in found and found[name] != value:
-                    return None  # one name, two places, two values
+                    return None  # the variable occurs twice, with different values
                 found[name] = value
         return found
 
@@ -92,12 +95,15 @@ class URITemplate:
         return (part for part in self._parts if isinstance(part, Expression))
 
     def _split(self, uri: str) -> list[tuple[int, int]] | None:
-        """Return the span of each part: a forward pass finds the reachable ends, a backward pass the starts."""
-        # One byte per position instead of a regular expression: the time is linear whatever the template is.
+        """Return the span of each part; ``None`` if the URI does not match.
+
+        A forward pass finds the positions at which each part can end, and a backward pass the starts of the parts.
+        """
+        # A byte for each position, because a regular expression could take more than linear time.
         reached: list[bytearray] = [bytearray(len(uri) + 1)]
         reached[0][0] = 1
         for part in self._parts:
-            reached.append(_advance(part, uri, reached[-1]))
+            reached.append(_reachable_ends(part, uri, reached[-1]))
             if not any(reached[-1]):
                 return None
         end = len(uri)
@@ -111,12 +117,12 @@ class URITemplate:
         return spans[::-1]
 
 
-def _admits(part: Expression, value: str | list[str]) -> bool:
+def _is_safe(part: Expression, value: str | list[str]) -> bool:
     items = [value] if isinstance(value, str) else value
-    # NUL ends a path in C.
+    # For the C functions of the system, NUL ends a path.
     if any("\0" in item for item in items):
         return False
-    if part.sign in ("?", "&", "#", ";"):  # free text, not places in a path
+    if part.sign in ("?", "&", "#", ";"):  # any text, because the value is no part of a path
         return True
     if part.sign != "+":
         return not any("/" in item or "\\" in item or item == ".." for item in items)
@@ -126,12 +132,12 @@ def _admits(part: Expression, value: str | list[str]) -> bool:
         if item.startswith("/") and (index or part.follows_slash or len(part.variables) > 1):
             return False
         if len(item) > 1 and item[1] == ":" and item[0].isalpha() and item[0].isascii():
-            return False  # C:/..., which a join on Windows takes for absolute
+            return False  # C:/..., which is an absolute path on Windows
     return True
 
 
-def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:
-    """Return the positions where a part can end, given those where it can start."""
+def _reachable_ends(part: Part, uri: str, starts: bytearray) -> bytearray:
+    """Return the positions at which a part can end, given the positions at which it can start."""
     ends = bytearray(len(uri) + 1)
     if isinstance(part, Literal):
         position = uri.find(part.text)
@@ -145,7 +151,7 @@ def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:
     for position, character in enumerate(uri):
         if starts[position]:
             if mark:
-                ends[position] = 1  # nothing at all: every variable is absent
+                ends[position] = 1  # an empty match: every variable is absent
                 inside = inside or character == mark
             else:
                 inside = True
@@ -159,8 +165,9 @@ def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:
 
 
 def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
-    """Return the start that leads to ``end``: the latest one, but an expression with a mark is preferred to an absent
-    one.
+    """Return the start of the match of a part that ends at ``end``.
+
+    It is the latest possible start, except that an expression with an operator is rather present than absent.
     """
     if isinstance(part, Literal):
         return end - len(part.text)
@@ -171,7 +178,7 @@ def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
         if not mark and starts[position]:
             return position
         if mark and uri[position] == mark and starts[position]:
-            # One piece for each variable, or as long as the names belong to this expression.
+            # There is one piece for each variable; with names, as many as have names of this expression.
             piece = uri[position + 1 : end].partition(part.operator.separator)[0]
             if part.operator.named and piece.partition("=")[0] not in names:
                 return chosen if starts[chosen] else position
@@ -184,7 +191,7 @@ def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
 
 
 def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | None:
-    """Return the decoded values in an expression's span; ``None`` if the expression cannot produce the text."""
+    """Return the decoded values in the text of an expression; ``None`` if its expansion cannot be this text."""
     operator, variables = part.operator, part.variables
     if operator.first:
         if not text:
@@ -203,7 +210,7 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
             continue
         after = len(variables) - index - 1
         if variable.explodes:
-            # An exploded variable takes all but one piece for each that follows.
+            # An exploded variable takes all pieces, except one for each variable after it.
             count = max(1, len(pieces) - after)
             decoded = [decode(piece) for piece in pieces[:count]]
             del pieces[:count]
@@ -213,10 +220,10 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
             found[variable.name] = items
         else:
             value = decode(pieces.pop(0))
-            # An empty value would be another URI after expansion, except in a fragment.
+            # Except in a fragment, the expansion of an empty value would be another URI.
             if value is None or (not value and part.sign != "#"):
                 return None
-            if variable.longest is not None and len(value) > variable.longest:
+            if variable.max_length is not None and len(value) > variable.max_length:
                 return None
             found[variable.name] = value
     return None if pieces else found
@@ -231,7 +238,7 @@ def _read_named(part: Expression, text: str) -> dict[str, str | list[str] | None
         variable = known.get(name)
         if variable is None or value is None:
             return None
-        if variable.longest is not None and len(value) > variable.longest:
+        if variable.max_length is not None and len(value) > variable.max_length:
             return None
         earlier = found[name]
         if variable.explodes:
@@ -239,6 +246,6 @@ def _read_named(part: Expression, text: str) -> dict[str, str | list[str] | None
         elif earlier is None:
             found[name] = value
         else:
-            # `?a=1&a=2` for a variable that is not a list.
+            # `?a=1&a=2`, but the variable is no list.
             return None
     return found

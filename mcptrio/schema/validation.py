@@ -1,12 +1,12 @@
-"""Validates values against foreign schemas, within limits of time and memory.
+"""Validates values against JSON Schemas of any origin, within limits of time and memory.
 
-Used for tools with a schema written by hand, for output schemas and for elicitation answers. Functions with annotations
-do not need it. Nothing is fetched.
+Used for tools with a schema that the author has written, for output schemas and for elicitation answers. Functions with
+annotations do not need it. Nothing is fetched.
 
-Regular expressions run in linear time (no look-around, no back-references). A limit on backtracking would bound the
-steps but not the time: 3.5 s for 10 000 steps over 100 kB.
+Regular expressions run in linear time, without look-around and back-references. A limit on backtracking would not
+suffice: 10,000 steps over 100 kB take 3.5 s.
 
-jsonschema-rs takes 22 ms to import, so it is imported with the first schema that needs it.
+jsonschema-rs takes 22 ms to import, so it is imported with the first schema.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage"; basic/transports/streamable-http, "Schema Extension".
 """
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.limits import SchemaCost, SchemaLimits
+from mcptrio.schema.schema_cost import SchemaCost, SchemaLimits
 from mcptrio.schema.validation_messages import name_type, place_of, show_value
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ _DIALECT_2020_12 = "json-schema.org/draft/2020-12/schema"
 _DIALECT_07 = "json-schema.org/draft-07/schema"
 _REGEX_BYTES = 1 << 20
 """Maximum bytes of a compiled pattern, and of its cache."""
-_EXPLAINABLE = 2_000
-"""Evaluations up to which a refusal is explained. Explaining keeps every alternative that failed, a list that grows
-faster than the evaluations do: 16 levels of a recursive ``anyOf`` of two are refused in 30 us and explained in 14 s."""
+_MAX_EXPLAINED = 2_000
+"""Evaluations up to which an error has details. For details, the validator keeps every alternative that failed, and
+their number grows faster than the evaluations: 16 levels of a recursive ``anyOf`` with two alternatives are refused in
+30 µs, and explained in 14 s."""
 _COMPARISONS = {
     "minimum": "a number >= {limit}",
     "maximum": "a number <= {limit}",
@@ -56,15 +57,15 @@ _HEADER = "x-mcp-header"
 
 
 class Validator:
-    """One foreign schema, compiled.
+    """A compiled schema.
 
     Args:
-        schema: JSON Schema 2020-12, or draft-07 where ``$schema`` says so.
-        formats: Whether ``format`` is checked; by the standard it is only a note.
+        schema: JSON Schema 2020-12, or draft-07 with this ``$schema``.
+        formats: Whether ``format`` is checked. By the standard, it is only an annotation.
 
     Raises:
-        ValueError: The schema is not an object, exceeds a limit, has an unsupported dialect, is invalid, or refers
-            outside.
+        ValueError: The schema is not an object, exceeds a limit, has an unsupported dialect, is invalid, or refers to
+            another document.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, formats: bool = False) -> None:
@@ -72,37 +73,41 @@ class Validator:
             raise ValueError(f"schema: expected an object, got {show_value(schema)}")
         is_draft_07 = _dialect(schema) == _DIALECT_07
         self.schema = schema
-        self._cost = SchemaCost(schema, _LIMITS, old_references=is_draft_07)
+        self._cost = SchemaCost(schema, _LIMITS, ref_overrides=is_draft_07)
         self._validator = _compile(schema, is_draft_07=is_draft_07, formats=formats)
 
     def validate(self, instance: Any) -> None:
         """Check a JSON value.
 
         Raises:
-            InvalidParams: The value does not fit; the message has the expected value, the actual one and the place.
+            InvalidParams: The value does not match; the message has the expected value, the actual one and the place.
         """
         evaluations = self._measure(instance)
         try:
-            # is_valid stops at the first failure and keeps nothing, so it is always affordable.
+            # is_valid() stops at the first failure and keeps no details, so the evaluations bound its time.
             if self._validator.is_valid(instance):
                 return
-            if evaluations <= _EXPLAINABLE:
+            if evaluations <= _MAX_EXPLAINED:
                 error = next(self._validator.iter_errors(instance), None)
                 if error is not None:
                     raise _explain(error)
         except (ValueError, RecursionError) as error:
-            # Not a JSON value: a lone surrogate, a key that is not a string, or a Python object.
+            # The value has no JSON form: a lone surrogate, a key that is not a string, or another object.
             raise InvalidParams(f"expected a JSON value, got something else: {str(error)[:200]}") from error
         raise InvalidParams("expected a value that fits the schema, got one that does not")
 
     def _measure(self, instance: Any) -> int:
-        """Estimate the evaluations ahead, refusing an instance that is nested too deeply or would take too many."""
+        """Return the estimated evaluations for a value.
+
+        Raises:
+            InvalidParams: The value is nested too deeply, or needs too many evaluations.
+        """
         evaluations, depth = 0, 0
         level = [instance]
         while level:
             if depth > _LIMITS.instance_depth:
                 raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting, got more")
-            # Every value of one level may be evaluated as often as the schema allows at that depth.
+            # Each value of a level may cause as many evaluations as the schema allows at this depth.
             evaluations += len(level) * self._cost.at_depth(depth)
             if evaluations > _LIMITS.evaluations:
                 raise InvalidParams("expected a smaller or less nested value; this one takes too long to check")
@@ -121,13 +126,13 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
     """Return the arguments that a client repeats in HTTP headers (``x-mcp-header``).
 
     Returns:
-        The name after ``Mcp-Param-``, lower-cased -> the property's path from the root.
+        The path of each property from the root, by the lower-cased name after ``Mcp-Param-``.
 
     Raises:
-        ValueError: An annotation breaks a rule, which makes the tool invalid; the message says which one and where.
+        ValueError: An annotation is invalid, and therefore the tool; the message has the rule and the place.
     """
     found: dict[str, tuple[str, ...]] = {}
-    # (subschema, where for messages, path of properties or None where no chain of properties alone leads)
+    # Each subschema with its place for messages, and with its path if that consists of properties only.
     queue: list[tuple[Any, tuple[str | int, ...], tuple[str, ...] | None]] = [(schema, (), ())]
     while queue:
         item, where, path = queue.pop(0)
@@ -142,7 +147,7 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
                 raise ValueError(f"{_HEADER} {name!r}{place_of(where)}: already used{place_of(found[name])}")
             found[name] = path or ()
         for keyword, value in item.items():
-            # Keywords whose values are data may contain the word by chance.
+            # The values of these keywords are data, which may contain the same name.
             if keyword in _DATA or keyword == _HEADER:
                 continue
             if keyword in _MAPS and isinstance(value, Mapping):
@@ -162,7 +167,7 @@ def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | N
         raise ValueError(f"{_HEADER}{where}: the name is empty")
     if not _TOKEN.match(name):
         raise ValueError(f"{_HEADER} {show_value(name)}{where}: not a token (RFC 9110, 5.6.2)")
-    # A header can only be found again if its value has one fixed place in the arguments.
+    # The value of a header must have one fixed place in the arguments.
     if not path:
         raise ValueError(
             f"{_HEADER} {show_value(name)}{where}: only a property that is reached by properties alone can have one"
@@ -197,9 +202,9 @@ def _compile(schema: dict[str, Any], *, is_draft_07: bool, formats: bool) -> jso
             schema,
             validate_formats=formats,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES),
-            # Values are left out of the library's messages, which may quote a whole document.
+            # The messages of the library omit values, which may be large.
             mask="the value",
-            # Without this the library would fetch a remote `$ref`.
+            # The library must not fetch a remote `$ref`.
             offline=True,
         )
     except jsonschema_rs.ValidationError as error:
@@ -239,7 +244,7 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str | None:
     if name in _COMPARISONS:
         return _COMPARISONS[name].format(**details)[:300]
     if name in ("anyOf", "oneOf"):
-        # Alternatives that differ in type, or are constants, can be named; others would make the message too long.
+        # Alternatives are listed if they differ in type or are constants; others would make the message too long.
         firsts = [alternative[0] for alternative in details["context"] if alternative]
         if firsts and all(first.kind.name == "type" and first.instance_path == error.instance_path for first in firsts):
             return name_type(" | ".join(kind for first in firsts for kind in first.kind.as_dict()["types"]))

@@ -1,7 +1,7 @@
 """One-line errors about JSON values: ``expected an integer at `after`, got "x"``.
 
-Used for all values of a peer: arguments, elicitation answers, foreign schemas. A message has the expected value, the
-place and the actual value. Long values are cut, and objects and arrays are only named, so a message is short.
+Used for all values of a peer: arguments, elicitation answers, schemas. A message has the expected value, the place and
+the actual value. It is short: long values are cut, and objects and arrays are only named.
 
 Source: the messages of msgspec 0.20+ ("Expected `int`, got `str` - at `$.after`"), which are translated here.
 """
@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from mcptrio.errors import InvalidParams
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.revisions.mismatch import show_place, show_value
-from mcptrio.schema.anchors import as_written
+from mcptrio.schema.anchors import remove_anchors
 
-__all__ = ["describe_mismatch", "name_type", "place_of", "show_value", "suggest"]
+__all__ = ["describe_mismatch", "name_type", "place_of", "show_value"]
 
-_MAX_QUOTED_CHARS = 60
-"""Characters of a value that a message repeats."""
 _NOUNS = {
     "int": "an integer",
     "integer": "an integer",
@@ -53,9 +51,10 @@ _SEGMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mapping[str, Any]) -> InvalidParams:
-    """Translate msgspec's error about ``value``.
+    """Return the error for an error of msgspec.
 
     Args:
+        value: The JSON value that msgspec has refused.
         schema: The schema of ``value``, for the choices of an enumeration and the known names of an object.
     """
     located = _LOCATED.match(str(error))
@@ -76,9 +75,9 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
         wanted = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
         return InvalidParams(f"expected {wanted}{where}{got}")
     if match := _EXPECTED.match(text):
-        limit = as_written(match["limit"].replace("that's ", "that is "))
+        limit = remove_anchors(match["limit"].replace("that's ", "that is "))
         if " length " in limit and not is_key:
-            # The value may be long; its length is what matters.
+            # The length is shown instead of the value, which may be long.
             got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""
         if found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
             got += ", which is beyond 2**53 and may be rounded"
@@ -89,7 +88,7 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
 
 
 def name_type(names: str) -> str:
-    """Return ``int | null`` in words: "an integer or null"."""
+    """Return a description of types: ``an integer or null`` for ``int | null``."""
     return _join([_NOUNS.get(name.strip(), name.strip()) for name in names.split("|")])
 
 
@@ -108,17 +107,6 @@ def place_of(steps: Iterable[str | int]) -> str:
     return show_place(text)
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
-    """Return a suffix for an error about an unknown ``name``: the nearest of ``known``, or the first 20."""
-    # Cut, because the comparison takes quadratic time in the length.
-    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    if not known:
-        return "; none are known"
-    return f"; known: {', '.join(f'`{item}`' for item in known[:20])}"
-
-
 def _join(parts: Iterable[str]) -> str:
     *head, last = parts
     return f"{', '.join(head)} or {last}" if head else last
@@ -129,9 +117,12 @@ def _clip(text: str, limit: int = 200) -> str:
 
 
 def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any, Mapping[str, Any]]:
-    """Follow msgspec's path through the value and its schema: (found, value there, schema there).
+    """Follow a path of msgspec through a value and its schema.
 
-    msgspec does not quote names, so a name with a dot in it is found by trying the longest key that fits.
+    msgspec does not quote names, so the longest key that matches is taken: a name may contain a dot.
+
+    Returns:
+        Whether the path was found, the value at its end, and the schema at its end.
     """
     root, rest = schema, path[1:]
     schema = _dereference(schema, root)
@@ -155,8 +146,8 @@ def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any
 
 
 def _dereference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a local ``$ref``, and an "or null" to its other alternative; ``{}`` if the schema says nothing."""
-    # Bounded, as a definition may refer to itself.
+    """Return the schema that a local ``$ref``, or the alternative to null, leads to; ``{}`` if that is not clear."""
+    # Bounded, because a definition may refer to itself.
     for _ in range(8):
         if not isinstance(schema, Mapping):
             return {}

@@ -8,9 +8,9 @@ import pytest
 
 import mcptrio
 from mcptrio import MCPError, Server, tool
-from mcptrio.capabilities.page_cache import Pages
+from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.capabilities.tool_entries import ToolEntry
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Response
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
@@ -92,7 +92,7 @@ def test_cached_pages_are_limited_for_any_cursors() -> None:
         made.append(cursor)
         return server.catalog.tools._listed(entries, cursor, fallback=False)
 
-    pages = Pages(registry, "tools", result, size=1)
+    pages = PageCache(registry, "tools", result, size=1)
     first = pages.page(LATEST, None)
     pages.page(LATEST, None)
     assert len(made) == 1

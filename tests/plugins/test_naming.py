@@ -12,7 +12,7 @@ import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, ToolError, connect, hookimpl, prompt, resource, tool
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.naming import exposed, is_portable
+from mcptrio.plugins.naming import is_portable, prefixed_name
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.serving import ServerSettings
@@ -147,11 +147,11 @@ def test_name_that_some_hosts_truncate_causes_a_warning() -> None:
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
 def test_prefixed_names_are_stable(prefix: str, name: str) -> None:
-    once = exposed(prefix, name)
-    assert exposed(prefix, once) == once
+    once = prefixed_name(prefix, name)
+    assert prefixed_name(prefix, once) == once
     assert once.endswith(name)
     assert is_portable(once)
-    assert exposed("", name) == name
+    assert prefixed_name("", name) == name
 
 
 class Referring:

@@ -179,7 +179,7 @@ async def test_isolation_of_a_plugin_is_decided_each_time_it_is_loaded(
     install(tmp_path, "renew-apart", modules={"renew_apart": SOURCE}, apart="renew_apart")
     monkeypatch.syspath_prepend(str(tmp_path))
     manager = PluginManager()
-    manager.instead = lambda name, file: Elsewhere if name == "apart" else None
+    manager.find_replacement = lambda name, file: Elsewhere if name == "apart" else None
     manager.load_installed(only=[])
     made = Server(plugins=manager)
     # The client connects before there is any tool, and uses only the capabilities declared then.
@@ -190,7 +190,7 @@ async def test_isolation_of_a_plugin_is_decided_each_time_it_is_loaded(
         assert plugin.isolated
         assert "renew_apart" not in sys.modules
         assert (await client.call_tool("greet")).content == (TextContent(text="from elsewhere"),)
-        manager.instead = None
+        manager.find_replacement = None
         await server.renew_plugins(tables(apart={"isolate": False}), lambda each: each is plugin)
         assert not plugin.isolated
         assert (await client.call_tool("apart_greet")).content == (TextContent(text="hello"),)

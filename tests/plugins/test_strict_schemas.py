@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcptrio import Server
-from mcptrio.plugins.discovery import offered, served_only_by_name
+from mcptrio.plugins.discovery import installed_entry_points, served_only_by_name
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.protocol.model.tools import Tool
 
@@ -31,7 +31,7 @@ def tools() -> list[Tool]:
     server = Server(plugins=manager)
     found = [each.tool for each in server.catalog.tools.registry]
     assert len(found) > 80
-    assert len(offered()) > 10
+    assert len(installed_entry_points()) > 10
     return found
 
 

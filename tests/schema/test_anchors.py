@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.anchors import anchored
+from mcptrio.schema.anchors import anchor_patterns
 from mcptrio.schema.signatures import Arguments
 
 __all__: list[str] = []
@@ -60,4 +60,4 @@ def test_pattern_is_listed_unchanged() -> None:
 
 @pytest.mark.parametrize("annotation", [int, str | None, list[int], Annotated[str, "said"], dict[str, Any]])
 def test_schemas_without_a_pattern_are_unchanged(annotation: Any) -> None:
-    assert anchored(annotation) is annotation
+    assert anchor_patterns(annotation) is annotation

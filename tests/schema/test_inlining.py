@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mcptrio import InvalidParams
-from mcptrio.schema.inlining import inlined
+from mcptrio.schema.inlining import inline_definitions
 from mcptrio.schema.signatures import Arguments
 
 __all__: list[str] = []
@@ -73,7 +73,7 @@ def test_recursive_type_stays_a_definition() -> None:
 def test_keywords_next_to_a_reference_are_kept() -> None:
     definitions = {"Text": {"type": "string", "minLength": 2, "title": "Text"}}
 
-    [remark, bound, other], rest = inlined(
+    [remark, bound, other], rest = inline_definitions(
         [
             {"$ref": "#/$defs/Text", "description": "Mine."},
             {"$ref": "#/$defs/Text", "minLength": 3},
@@ -96,4 +96,4 @@ def test_schema_that_would_grow_too_large_keeps_its_definitions() -> None:
         definitions[f"D{number}"] = {"type": "object", "properties": {"a": before, "b": before}}
     schemas = [{"$ref": "#/$defs/D39"}]
 
-    assert inlined(schemas, definitions) == (schemas, definitions)
+    assert inline_definitions(schemas, definitions) == (schemas, definitions)

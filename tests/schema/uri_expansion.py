@@ -50,10 +50,10 @@ def _expand_variable(operator: Operator, variable: Variable, value: Value) -> li
         return []
     if isinstance(value, (str, int, float)):
         text = _text(variable.name, value)
-        if variable.longest is not None:
-            text = text[: variable.longest]
+        if variable.max_length is not None:
+            text = text[: variable.max_length]
         return [_with_name(operator, variable.name, _encode(text, keep))]
-    if variable.longest is not None:
+    if variable.max_length is not None:
         raise TypeError(
             f"variable {variable.name!r}: a prefix can be taken of a string only, got {type(value).__name__}"
         )

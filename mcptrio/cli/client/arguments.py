@@ -32,8 +32,8 @@ from mcptrio.cli.client.schema_words import (
 from mcptrio.errors import ConfigError, InvalidParams
 from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.schema.validation import Validator
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["MAX_FILE_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
 

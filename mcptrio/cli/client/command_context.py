@@ -17,9 +17,9 @@ from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.client.client import Client
 from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["CommandContext"]
 

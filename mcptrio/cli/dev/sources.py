@@ -25,7 +25,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import offered
+from mcptrio.plugins.discovery import installed_entry_points
 
 __all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported_files", "shown"]
 
@@ -77,7 +77,7 @@ class Sources:
         found: list[Path] = []
         left_out = frozenset(without)
         # If only files are served, installed plugins are not looked up.
-        for name, points in offered().items() if plugins is None or plugins else ():
+        for name, points in installed_entry_points().items() if plugins is None or plugins else ():
             if name not in left_out and (plugins is None or name in plugins):
                 for point in points:
                     # find_spec imports the package of a name with a dot.

@@ -29,7 +29,7 @@ from mcptrio.cli.group import COMMANDS
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.errors import ConfigError
 from mcptrio.ground.version import __version__
-from mcptrio.plugins.discovery import distribution_of, offered
+from mcptrio.plugins.discovery import distribution_of, installed_entry_points
 from mcptrio.settings.reader import variable_of
 
 __all__ = ["SHIPPED", "NewPlugin", "command", "write_plugin"]
@@ -186,7 +186,7 @@ def _check_free(name: str) -> None:
     # Settings of the plugin and of the command would be read from variables with the same beginning.
     if name in COMMANDS:
         raise ConfigError(f"{name} is a command of mcptrio, whose variables begin like a plugin's; choose another name")
-    installed = offered()
+    installed = installed_entry_points()
     if name in installed:
         distribution, _ = distribution_of(installed[name][0])
         raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'a file'}; choose another name")

@@ -27,7 +27,7 @@ from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.ground.quoting import printable
-from mcptrio.plugins.discovery import check_offered, distribution_of, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, installed_entry_points
 from mcptrio.plugins.portability import MAX_TOKENS
 from mcptrio.serve.config import ServeConfig
 from mcptrio.transports.child_process import signal_name, start_process
@@ -101,7 +101,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
 
 def _names(wanted: WantedPlugins) -> list[str]:
     """Return the plugins to check: installed ones by name, files by path."""
-    there = offered()
+    there = installed_entry_points()
     check_offered((*(wanted.names or ()), *wanted.without), there)
     names = [name for name in there if wanted.names is None or name in wanted.names]
     return [*(name for name in names if name not in wanted.without), *map(str, wanted.files)]
@@ -172,7 +172,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
         problem = f"{examined.stage} ended the process: {signal_name(-examined.ended)}"
     else:
         problem = f"{examined.stage} ended the process, with exit code {examined.ended}"
-    points = offered().get(examined.name)
+    points = installed_entry_points().get(examined.name)
     distribution, version = distribution_of(points[0]) if points else (None, None)
     return [
         {
@@ -212,7 +212,7 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
             f"all tools together take about {tokens} tokens of every conversation, more than {MAX_TOKENS}:"
             " leave out what is not needed, with disable, include or exclude"
         )
-    known = {*offered(), *(plugin["name"] for plugin in plugins)}
+    known = {*installed_entry_points(), *(plugin["name"] for plugin in plugins)}
     files = {
         name.removesuffix(".py").rpartition("/")[2] for name in (*(read.server.enable or ()), *(read.server.only or ()))
     }

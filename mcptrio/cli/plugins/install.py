@@ -20,7 +20,7 @@ import click
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import check_offered, distribution_of, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, installed_entry_points
 
 __all__ = ["install", "uninstall"]
 
@@ -73,7 +73,7 @@ def _requirement(spec: str) -> str:
 
 def _distribution(name: str) -> str:
     """Return the name under which pip knows the distribution of a plugin."""
-    found = offered()
+    found = installed_entry_points()
     if name in found:
         ours = distribution_of(found[name][0])[0]
         if ours is None:
@@ -112,7 +112,8 @@ def _installed() -> dict[str, str]:
     # The import system has cached the folders that pip has changed.
     importlib.invalidate_caches()
     return {
-        name: " ".join(part for part in distribution_of(points[0]) if part) or "-" for name, points in offered().items()
+        name: " ".join(part for part in distribution_of(points[0]) if part) or "-"
+        for name, points in installed_entry_points().items()
     }
 
 

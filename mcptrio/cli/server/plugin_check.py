@@ -27,7 +27,7 @@ from mcptrio.cli.server.own_issuers import mismatches
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.guarded import Failure, run_guarded_sync
-from mcptrio.plugins.discovery import offered
+from mcptrio.plugins.discovery import installed_entry_points
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.portability import explained_parameters, portability_warnings
@@ -67,7 +67,7 @@ def examine(text: str, send: Any) -> None:
     seconds: dict[str, float] = {}
     send({"stage": "importing it"})
     for name in chosen.plugins:
-        for point in offered().get(name, ()):
+        for point in installed_entry_points().get(name, ()):
             started = perf_counter()
             # An error is reported below, when the server loads the plugin again.
             run_guarded_sync(point.load)

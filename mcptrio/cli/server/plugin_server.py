@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +22,7 @@ from mcptrio.cli.server.config_options import config_option, profile_option, rea
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
@@ -108,9 +108,9 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
     """Complete the name of an installed plugin, or a file."""
     from click.shell_completion import CompletionItem
 
-    from mcptrio.plugins.discovery import offered
+    from mcptrio.plugins.discovery import installed_entry_points
 
-    names = [CompletionItem(name) for name in offered() if name.startswith(incomplete)]
+    names = [CompletionItem(name) for name in installed_entry_points() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
 
 
@@ -133,7 +133,7 @@ class ChosenPlugins:
 
     def wanted(self, read: ServeConfig) -> WantedPlugins:
         # The parent of workers calls this too, and loads no plugins.
-        from mcptrio.plugins.discovery import check_offered, offered, served_only_by_name
+        from mcptrio.plugins.discovery import check_offered, installed_entry_points, served_only_by_name
 
         # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
         own = {MOUNT} if read.mount else set()
@@ -157,7 +157,7 @@ class ChosenPlugins:
         ):
             if listed:
                 try:
-                    check_offered(listed, offered())
+                    check_offered(listed, installed_entry_points())
                 except ConfigError as error:
                     raise read.error(("server", list_key), str(error)) from error
         return WantedPlugins(
@@ -230,7 +230,7 @@ def make_server(
 
     tables = tables_of(read)
     manager = PluginManager(strict=wanted.strict)
-    manager.instead = isolation(read, options, strict=wanted.strict)
+    manager.find_replacement = isolation(read, options, strict=wanted.strict)
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
@@ -247,9 +247,8 @@ def make_server(
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
-            near = get_close_matches(name, manager.plugins, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
+            message = f"no such plugin is installed{did_you_mean(name, manager.plugins)}"
+            _log.warning("%s", read.error(("plugins", name), message))
     lock = _lock(read, wanted)
     server = Server(
         read.server.name,

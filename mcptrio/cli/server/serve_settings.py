@@ -154,7 +154,7 @@ class ServeSettings:
             try:
                 read = chosen.read()
                 wanted = chosen.wanted(read)
-                server.plugins.instead = isolation(read, self.options, strict=server.plugins.strict)
+                server.plugins.find_replacement = isolation(read, self.options, strict=server.plugins.strict)
                 if wanted.mounts and MOUNT not in server.plugins.plugins:
                     # This is the first mounted server. renew_plugins enables the plugin.
                     add_mounts(server.plugins).disable()

@@ -33,8 +33,8 @@ from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
 from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.logging import LEVELS
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command"]
 

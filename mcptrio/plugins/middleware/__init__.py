@@ -1,3 +1,3 @@
-"""Plugins of mcptrio that surround every request, loaded if the configuration has a table for them."""
+"""The middleware plugins of mcptrio, which are loaded if the configuration has a table for them."""
 
 __all__: list[str] = []

@@ -19,7 +19,7 @@ from mcptrio.ground.token_bucket import TokenBucket
 __all__ = ["WINDOWS", "Account", "Allowance", "check_cost"]
 
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-"""The windows with their seconds."""
+"""The periods of the quotas, with their seconds."""
 
 
 @frozen(kw_only=True)
@@ -29,7 +29,7 @@ class Allowance:
     Args:
         per_second: Requests a second on average.
         burst: Requests that may arrive at once.
-        quotas: Requests in each of :data:`WINDOWS`; missing ones have no limit.
+        quotas: Requests in each of :data:`WINDOWS`; those that are missing have no limit.
     """
 
     per_second: float
@@ -43,7 +43,7 @@ def check_cost(cost: int, allowance: Allowance) -> None:
     Raises:
         RateLimited: A request of this cost exceeds the whole quota of a window.
     """
-    # The longest window first, so that retryAfter is not too short for a longer quota.
+    # The longest window first, so that retryAfter is long enough for all quotas.
     for window, seconds in reversed(WINDOWS.items()):
         if window in allowance.quotas and cost > allowance.quotas[window]:
             count = allowance.quotas[window]
@@ -51,6 +51,12 @@ def check_cost(cost: int, allowance: Allowance) -> None:
 
 
 class Account:
+    """The account of one caller in this process.
+
+    Args:
+        allowance: The limits of the caller.
+    """
+
     __slots__ = ("_allowance", "_bucket", "_used")
 
     def __init__(self, allowance: Allowance) -> None:
@@ -72,25 +78,25 @@ class Account:
         now = trio.current_time()
         quotas = self._allowance.quotas
         used: dict[str, tuple[float, int]] = {}
-        # The longest window last, so that retryAfter is not too short for a longer quota.
+        # The longest window last, so that retryAfter is long enough for all quotas.
         refused: tuple[str, float] | None = None
         for window, seconds in WINDOWS.items():
             if window not in quotas:
                 continue
-            over, spent = self._used.get(window, (0.0, 0))
-            if over <= now:
-                # The window begins with its first request. At a full hour, all callers would return at once.
-                over, spent = now + seconds, 0
-            used[window] = over, spent + cost
+            end, spent = self._used.get(window, (0.0, 0))
+            if end <= now:
+                # A window begins with the caller's first request, so that not all callers return at the same time.
+                end, spent = now + seconds, 0
+            used[window] = end, spent + cost
             if spent + cost > quotas[window]:
-                refused = window, over
+                refused = window, end
         if refused is not None:
-            window, over = refused
-            at = datetime.now(UTC) + timedelta(seconds=over - now)
+            window, end = refused
+            at = datetime.now(UTC) + timedelta(seconds=end - now)
             raise RateLimited(
                 f"the quota of {quotas[window]} a {window} is used up: the next {window} begins at"
                 f" {at:%Y-%m-%dT%H:%M:%SZ}",
-                retry_after=over - now,
+                retry_after=end - now,
             )
         # A request that costs more than the burst could otherwise never be made.
         tokens = min(cost, self._allowance.burst)
@@ -99,5 +105,5 @@ class Account:
                 f"too many requests: more than {self._allowance.per_second:g} a second",
                 retry_after=self._bucket.wait(tokens),
             )
-        # Counted last, because a refused request must not count in any window.
+        # Stored last, because a refused request must not count in any window.
         self._used = used

@@ -1,7 +1,7 @@
 """The plugin ``audit_log``: a record of each request and its outcome.
 
-Loaded if the configuration has ``[plugins.audit_log]``, or passed to a server: ``Server(plugins=[AuditLog()])``. Known
-secrets are redacted.
+It is loaded if the configuration has ``[plugins.audit_log]``; a program can also pass it to a server:
+``Server(plugins=[AuditLog()])``. Known secrets are redacted.
 
 Source: JSON Lines.
 """
@@ -39,9 +39,9 @@ _log = logging.getLogger("mcptrio.audit")
 ORDER = -200
 """Outermost, so that refusals of other middleware are recorded too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
-"""Maximum bytes of recorded arguments. If they are larger, only their size is recorded."""
+"""Bytes of recorded arguments. Of larger ones, only the size is recorded."""
 _MAX_REDACTED_BYTES = 64 * 1024
-"""Bytes of arguments that are searched for secrets."""
+"""Bytes of arguments that are searched for secrets. Larger ones are not searched, and not recorded."""
 _MAX_TEXT_CHARS = 1024
 """Characters of other texts of a client: names, URIs, identifiers."""
 _MAX_SCOPES = 100
@@ -53,7 +53,8 @@ class AuditLogConfig:
 
     Args:
         path: The file, created with mode 0600. With ``None``, records go to the logger ``mcptrio.audit`` at level INFO.
-        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one.
+        max_bytes: The size of the file. A file that would become larger is renamed to ``<path>.1``, and replaces an
+            older file of that name.
         arguments: The recorded part of arguments: none, their names, or all with secrets redacted.
         secret: Globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
             glob with a dot matches the path: ``login.pin``.
@@ -72,13 +73,19 @@ class AuditLogConfig:
 
 def _check_patterns(patterns: tuple[str, ...]) -> None:
     try:
-        # Compiled here, so that a wrong expression is an error of the configuration with its line.
+        # Compiled here, so that the error for an invalid expression names the line of the configuration.
         Redactor((), patterns)
     except ValueError as error:
         raise ValueError(f"secret_values: {error}") from error
 
 
 class AuditLog:
+    """The plugin: middleware that records requests.
+
+    Args:
+        config: The settings; by default those of :class:`AuditLogConfig`.
+    """
+
     def __init__(self, config: AuditLogConfig | None = None) -> None:
         self._config = config or AuditLogConfig()
         self._file: LinesFile | None = None
@@ -102,11 +109,11 @@ class AuditLog:
         self._file = None
 
     async def record(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """Record a request: the middleware."""
+        """Record a request. This is the middleware."""
         if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
             return await proceed()
         at, started = datetime.now(UTC), trio.current_time()
-        # The outcome of any exception except the three below.
+        # The outcome if an exception is raised that is not caught below.
         outcome, detail = "failed", None
         try:
             result = await proceed()
@@ -118,24 +125,24 @@ class AuditLog:
         except trio.Cancelled:
             outcome = "cancelled"
             raise
-        # Recorded after a cancellation too, because the tool may have had its effect.
+        # Also recorded after a cancellation, because the tool may have had its effect.
         finally:
             self._write(request, at, trio.current_time() - started, outcome, detail)
 
     # Private
 
     def _write(self, request: RequestView, at: datetime, seconds: float, outcome: str, detail: str | None) -> None:
-        arguments, rid = self._kept(request)
+        arguments, redact_text = self._recorded_arguments(request)
         line = {
             "at": at.isoformat(timespec="milliseconds"),
             **_identity(request),
             "request": _bounded(request.id),
             "method": request.method,
-            "name": self._text(request.name, rid or self._redactor.text),
+            "name": self._text(request.name, redact_text or self._redactor.text),
             "plugin": request.plugin,
             "arguments": arguments,
             "outcome": outcome,
-            "detail": self._text(detail, rid),
+            "detail": self._text(detail, redact_text),
             "seconds": round(seconds, 6),
         }
         data = orjson.dumps(line, default=str)
@@ -146,32 +153,33 @@ class AuditLog:
         if isinstance(written, Failure):
             _log.error("a record could not be written: %s %s", request.method, line["name"], exc_info=written.error)
 
-    def _kept(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
+    def _recorded_arguments(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
         """Return the arguments to record, and a function that removes their secrets from a text.
 
-        Without the function, no text that could repeat them is recorded.
+        The function is ``None`` for arguments that are too large to search. Then no text that could repeat their
+        secrets is recorded.
         """
-        arguments, keep = request.arguments, self._config.arguments
+        arguments, mode = request.arguments, self._config.arguments
         if arguments is None:
             return None, self._redactor.text
-        # Searching costs time in proportion to the size, so very large arguments are left out.
+        # The time of the search grows with the size.
         if (size := len(orjson.dumps(arguments, default=str))) > _MAX_REDACTED_BYTES:
-            return None if keep == "none" else _left_out(size), None
-        without, rid = self._redactor.arguments(arguments)
-        if keep == "none":
-            return None, rid
-        kept = sorted(arguments) if keep == "names" else self._redact(without)
-        size = len(orjson.dumps(kept, default=str))
-        return (kept if size <= _MAX_ARGUMENT_BYTES else _left_out(size)), rid
+            return None if mode == "none" else _left_out(size), None
+        redacted, redact_text = self._redactor.arguments(arguments)
+        if mode == "none":
+            return None, redact_text
+        recorded = sorted(arguments) if mode == "names" else self._redact(redacted)
+        size = len(orjson.dumps(recorded, default=str))
+        return (recorded if size <= _MAX_ARGUMENT_BYTES else _left_out(size)), redact_text
 
-    def _text(self, text: str | None, rid: Callable[[str], str] | None) -> str | None:
-        """Return a text of a client, or of an error that may repeat it, for a record."""
-        if text is None or rid is None:
+    def _text(self, text: str | None, redact_text: Callable[[str], str] | None) -> str | None:
+        """Return a text for a record: a text of a client, or of an error that may repeat such a text."""
+        if text is None or redact_text is None:
             return None if text is None else "[left out]"
-        # Bounded twice: before the search, and to half of that afterwards, so that a secret that the first bound has
-        # cut in two is dropped.
-        kept: str = _bounded(str(self._redact(rid(text[: 2 * _MAX_ARGUMENT_BYTES]))))
-        return kept
+        # Truncated before the search, and further after it: the first truncation may leave a part of a secret at the
+        # end, which the search does not find.
+        recorded: str = _bounded(str(self._redact(redact_text(text[: 2 * _MAX_ARGUMENT_BYTES]))))
+        return recorded
 
 
 def _identity(request: RequestView) -> dict[str, Any]:
@@ -187,6 +195,7 @@ def _identity(request: RequestView) -> dict[str, Any]:
 
 
 def _bounded(text: Any) -> Any:
+    """Truncate a text; other values are returned unchanged."""
     return text if not isinstance(text, str) or len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 
 

@@ -1,8 +1,10 @@
 """The plugin ``rate_limit``: limits the requests of each caller per second, minute, hour, day and week.
 
-Loaded if the configuration has ``[plugins.rate_limit]``, or passed to a server: ``Server(plugins=[RateLimit()])``. The
-error for a refused request says when to retry. If the server shares its stores with other replicas, the counters are in
-the stores; otherwise they are in memory: a restart clears them, and each worker has its own.
+It is loaded if the configuration has ``[plugins.rate_limit]``; a program can also pass it to a server:
+``Server(plugins=[RateLimit()])``. The error for a refused request says when to retry.
+
+If the server shares its stores with other replicas, the counters are in the stores. Otherwise they are in memory: each
+worker has its own, and a restart clears them.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from mcptrio.plugins.setup import PluginSetup
 
 __all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
 
-_CALLERS = 10_000
-"""The number of principals, and of anonymous sessions, that are counted. When full, the least recently seen one is
-evicted, which clears its counters."""
-_NAMES = 256
-"""The number of tools, prompts and resources of one caller with their own counters. Further ones share one counter."""
+_MAX_CALLERS = 10_000
+"""Principals with counters, and the same number of anonymous sessions. Above it, the counters of the least recently
+seen one are dropped."""
+_MAX_NAMES = 256
+"""Tools, prompts and resources of one caller with counters of their own. Further ones share one counter."""
 ORDER = -100
-"""Outside other middleware, because a refusal is cheaper than their work."""
+"""Outside of other middleware, because a refusal costs less than their work."""
 
 
 def _check_quotas(_: Any, attribute: Attribute[Any], value: Mapping[str, int] | None) -> None:
@@ -69,14 +71,16 @@ class RateLimitConfig:
         per_second: Requests of one caller per second, on average.
         burst: Requests that may arrive at once.
         quotas: Requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
-            first request. In shared stores a quota refills evenly over the period instead. Missing ones have no limit.
+            first request. In shared stores a quota refills evenly over the period instead. A period that is missing has
+            no limit.
         costs: Globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
             highest match applies; for the rate, at most ``burst``.
         subjects: Limits of the principals with these subjects.
         clients: Limits of the principals with these clients, by ``client_id``; a subject takes precedence.
         methods: The methods that are counted together; others are not limited.
-        by: The requests that share a limit: those of one principal, or of one session if they are anonymous; of all
-            principals with the same client; or all requests. Callers that cannot be distinguished count as one.
+        by: The requests that share a limit: with ``caller`` those of one principal, or of one session if they are
+            anonymous; with ``client`` those of all principals with the same client; with ``everybody`` all requests.
+            Callers that cannot be distinguished count as one.
         each: Whether each tool, prompt and resource has its own limits.
     """
 
@@ -92,14 +96,20 @@ class RateLimitConfig:
 
 
 class RateLimit:
+    """The plugin: middleware that refuses requests beyond the limits.
+
+    Args:
+        config: The settings; by default those of :class:`RateLimitConfig`.
+    """
+
     def __init__(self, config: RateLimitConfig | None = None) -> None:
         self._config = config or RateLimitConfig()
-        self._everybody = self._allowance(RateLimitOverride())
+        self._default_allowance = self._allowance(RateLimitOverride())
         self._subjects = {name: self._allowance(each) for name, each in self._config.subjects.items()}
         self._clients = {name: self._allowance(each) for name, each in self._config.clients.items()}
-        # Any client can open many sessions; they must not evict the counters of authenticated users.
+        # Apart, because any client can open many sessions, which must not evict the counters of principals.
         self._principals: OrderedDict[tuple[str, ...], dict[str | None, Account | SharedAccount]] = OrderedDict()
-        self._others: OrderedDict[tuple[str, ...], dict[str | None, Account | SharedAccount]] = OrderedDict()
+        self._anonymous: OrderedDict[tuple[str, ...], dict[str | None, Account | SharedAccount]] = OrderedDict()
         self._quotas: SharedQuotas | None = None
 
     @hookimpl
@@ -108,12 +118,12 @@ class RateLimit:
         server.add_middleware(self.limit, order=ORDER)
 
     async def limit(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """Count a request: the middleware.
+        """Count a request. This is the middleware.
 
         Raises:
             RateLimited: There are too many requests. The error says when to retry.
         """
-        # Notifications and lists are cheap, and refusing them would break clients.
+        # By default not notifications and lists, which cost little, and whose refusal would break clients.
         if request.method in self._config.methods:
             account, cost = self._account(request), self._cost(request)
             if isinstance(account, SharedAccount):
@@ -140,43 +150,43 @@ class RateLimit:
         return max((cost for glob, cost in costs.items() if fnmatchcase(request.name, glob)), default=1)
 
     def _account(self, request: RequestView) -> Account | SharedAccount:
-        """Return the account of the caller, or of the caller and the name with ``each``."""
+        """Return the account of the caller or, with ``each``, of the caller and the name of the tool."""
         principal = request.principal
-        allowance, which = self._allowed(principal)
-        kept = self._others if principal is None else self._principals
-        who: tuple[str, ...]
+        allowance, source = self._allowance_of(principal)
+        callers = self._anonymous if principal is None else self._principals
+        key: tuple[str, ...]
         if self._config.by == "everybody":
-            who = (which,)
+            key = (source,)
         elif self._config.by == "client" and principal is not None and principal.client_id is not None:
-            who = (which, principal.issuer or "", principal.client_id)
+            key = (source, principal.issuer or "", principal.client_id)
         else:
-            who = (which, request.caller)
+            key = (source, request.caller)
         # Removed and added again, so that the least recently seen caller comes first.
-        accounts = kept.pop(who, None) or {}
-        kept[who] = accounts
-        if len(kept) > _CALLERS:
-            kept.popitem(last=False)
+        accounts = callers.pop(key, None) or {}
+        callers[key] = accounts
+        if len(callers) > _MAX_CALLERS:
+            callers.popitem(last=False)
         name = f"{request.method} {request.name}" if self._config.each else None
-        if name not in accounts and len(accounts) >= _NAMES:
-            # Invented names must not give a caller further accounts.
+        if name not in accounts and len(accounts) >= _MAX_NAMES:
+            # A caller must not get more accounts by inventing names.
             name = None
         account = accounts.get(name)
         if account is None:
-            account = accounts[name] = self._new_account(allowance, who, name)
+            account = accounts[name] = self._new_account(allowance, key, name)
         return account
 
-    def _new_account(self, allowance: Allowance, who: tuple[str, ...], name: str | None) -> Account | SharedAccount:
+    def _new_account(self, allowance: Allowance, key: tuple[str, ...], name: str | None) -> Account | SharedAccount:
         if self._quotas is None or not self._quotas.exist:
             return Account(allowance)
-        # A digest, because names are long, and principals must not be readable in the store.
-        digest = sha256("\0".join((*who, name or "")).encode()).hexdigest()[:32]
+        # A digest, because the key may be long, and the store must not reveal principals.
+        digest = sha256("\0".join((*key, name or "")).encode()).hexdigest()[:32]
         return SharedAccount(allowance, digest, self._quotas)
 
-    def _allowed(self, principal: Principal | None) -> tuple[Allowance, str]:
-        """Return the limits of a principal, and a name for them."""
+    def _allowance_of(self, principal: Principal | None) -> tuple[Allowance, str]:
+        """Return the limits of a principal, and the rule that they come from: a subject, a client, or none."""
         if principal is not None:
             if (allowance := self._subjects.get(principal.subject)) is not None:
                 return allowance, f"subject {principal.subject}"
             if principal.client_id is not None and (allowance := self._clients.get(principal.client_id)) is not None:
                 return allowance, f"client {principal.client_id}"
-        return self._everybody, ""
+        return self._default_allowance, ""

@@ -1,7 +1,7 @@
 """The account of one caller over all replicas: its rate and its quotas for longer times, in the shared store.
 
-:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. The store
-has the counters; this process keeps the last refusal, and its own counters for failures of the store.
+:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. The counters are in
+the store. This process remembers the last refusal, and has counters of its own for failures of the store.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ __all__ = ["SharedAccount"]
 
 @frozen
 class _Limit:
-    """One quota, for a request of a certain cost.
+    """A quota, as the store takes one request of a certain cost from it.
 
     Args:
         window: A key of :data:`WINDOWS`, or ``second`` for the rate.
-        refusal: The error without the time of the next request.
+        count, seconds, burst: The parameters of :meth:`mcptrio.abc.QuotaStore.take`.
+        refusal: The message of the error, without the time of the next request.
     """
 
     window: str
@@ -36,7 +37,9 @@ class _Limit:
 
 
 @frozen
-class _Refused:
+class _Refusal:
+    """A refused request, and the Trio time until which requests of the same or a higher cost are refused."""
+
     limit: _Limit
     cost: int
     until: float
@@ -57,9 +60,9 @@ class SharedAccount:
         self._allowance = allowance
         self._name = name
         self._quotas = quotas
-        self._refused: _Refused | None = None
+        self._refused: _Refusal | None = None
         self._local: tuple[int, Account] | None = None
-        """The number of replicas, and this replica's share of the limits while the store fails."""
+        """The number of replicas, and the account with this replica's part of the limits, for failures of the store."""
 
     async def spend(self, cost: int) -> None:
         """Count a request.
@@ -68,30 +71,32 @@ class SharedAccount:
             cost: The number of requests that it counts as.
 
         Raises:
-            RateLimited: The limit is exceeded; has the time of the next attempt.
+            RateLimited: The limit is exceeded. The error says when to retry.
         """
         check_cost(cost, self._allowance)
-        # A caller that repeats a refused request must not empty its shorter quotas with it.
+        # Refused here, because a repeated request would use up the shorter quotas.
         if (refused := self._refused) is not None and cost >= refused.cost:
-            if (wait := refused.until - trio.current_time()) > 0:
-                raise _error(refused.limit, wait)
+            if (remaining := refused.until - trio.current_time()) > 0:
+                raise _error(refused.limit, remaining)
             self._refused = None
         for limit in self._limits(cost):
-            taken = await self._quotas.take(
+            wait = await self._quotas.take(
                 f"rate_limit:{self._name}:{limit.window}", count=limit.count, seconds=limit.seconds, burst=limit.burst
             )
-            if taken is None:
-                self._spend_here(cost)
+            if wait is None:
+                self._spend_local(cost)
                 return
-            if taken > 0:
-                self._refused = _Refused(limit, cost, trio.current_time() + taken)
-                raise _error(limit, taken)
+            if wait > 0:
+                self._refused = _Refusal(limit, cost, trio.current_time() + wait)
+                raise _error(limit, wait)
 
     # Private
 
     def _limits(self, cost: int) -> Iterator[_Limit]:
-        """Yield the rate and then the quotas, the shortest first, since these are filled again soonest after a refusal
-        by a longer one."""
+        """Yield the rate, and then the quotas, the shortest first.
+
+        What a request takes from them before a longer quota refuses it is lost, but the shortest refill soonest.
+        """
         allowance = self._allowance
         # A request that costs more than the burst could otherwise never be made.
         tokens = min(cost, allowance.burst)
@@ -101,13 +106,14 @@ class SharedAccount:
             if window in allowance.quotas:
                 count = allowance.quotas[window]
                 used_up = f"the quota of {count} a {window} is used up: the next request is possible at"
-                # One request that costs three is one at a third of the rate.
+                # A request that costs three is counted as one, at a third of the rate.
                 yield _Limit(window, count, seconds * cost, count // cost, used_up)
 
-    def _spend_here(self, cost: int) -> None:
+    def _spend_local(self, cost: int) -> None:
+        """Count a request with this replica's own counters, because the store fails."""
         allowance, replicas = self._allowance, self._quotas.replicas
-        # Kept while the store works. A store that fails every few seconds would otherwise give a full burst each time,
-        # and a full quota of the day.
+        # The account is kept while the store works. Otherwise each new failure of the store would grant a full burst
+        # and full quotas.
         if self._local is None or self._local[0] != replicas:
             part = Allowance(
                 per_second=allowance.per_second / replicas,

@@ -1,4 +1,4 @@
-"""The quotas that the replicas of a server share, as the plugin ``rate_limit`` uses them.
+"""The quotas that the replicas of a server share, for the plugin ``rate_limit``.
 
 While the store fails, each replica limits requests with its own counters.
 """
@@ -16,7 +16,7 @@ from mcptrio.plugins.setup import PluginSetup
 __all__ = ["SharedQuotas"]
 
 _RETRY_INTERVAL: Final = 1.0
-"""Seconds after a failure until the store is asked again, so that requests do not wait for it meanwhile."""
+"""Seconds after a failure until the store is used again. Meanwhile, requests do not wait for it."""
 
 _log = logging.getLogger("mcptrio.rate_limit")
 
@@ -25,7 +25,7 @@ class SharedQuotas:
     """The shared quotas of a server, with a pause after each failure of the store.
 
     Args:
-        server: The server of the plugin. Its stores are known when it is open.
+        server: The plugin's server, which has stores when it is open.
     """
 
     def __init__(self, server: PluginSetup) -> None:
@@ -36,19 +36,19 @@ class SharedQuotas:
 
     @property
     def exist(self) -> bool:
-        """Whether the server shares quotas with other replicas."""
+        """True if the server shares quotas with other replicas."""
         return self._server.quotas is not None
 
     @property
     def replicas(self) -> int:
-        """The replicas that share the limits while the store fails: as many as there were when it failed."""
+        """The number of replicas at the time when the store failed. While the store fails, they share the limits."""
         return self._replicas
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float | None:
-        """Take one from a quota; see :class:`mcptrio.abc.QuotaStore`.
+        """Count one request in a quota; see :class:`mcptrio.abc.QuotaStore`.
 
         Returns:
-            ``None`` if the store does not answer.
+            The seconds to wait, 0 if the request is allowed; ``None`` if the store fails.
         """
         quotas = self._server.quotas
         if quotas is None or (self._retry_at is not None and trio.current_time() < self._retry_at):
