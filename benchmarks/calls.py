@@ -27,7 +27,7 @@ _CLIENT = {"name": "benchmark", "version": "1"}
 
 @dataclass(frozen=True)
 class Call:
-    """A request, but for its id."""
+    """A request without its id."""
 
     before: bytes
     after: bytes
@@ -57,20 +57,20 @@ class Peer:
         return _head(self.port, self._session(), len(body)) + body.encode()
 
     def delete(self) -> bytes:
-        """The end of the session."""
+        """Return the request that ends the session."""
         return f"DELETE /mcp HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\n{self._session()}\r\n".encode()
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, progress: bool = False) -> Call:
-        """A call of a tool.
+        """Return a call of a tool.
 
         Args:
-            progress: whether it asks for progress.
+            progress: True to request progress notifications.
         """
         params = {"name": tool, "arguments": arguments}
         return self._request("tools/call", f"mcp-name: {tool}\r\n", params, {"progressToken": 1} if progress else {})
 
     def listen(self) -> Call:
-        """A stream of changes of the memo, 2026-07-28 only."""
+        """Return a request for the changes of the memo, in 2026-07-28 only."""
         return self._request("subscriptions/listen", "", {"notifications": {"resourceSubscriptions": [MEMO]}}, {})
 
     def _request(self, method: str, name: str, params: Mapping[str, Any], meta: Mapping[str, Any]) -> Call:

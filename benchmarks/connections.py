@@ -26,9 +26,9 @@ class Connection:
     """One connection with one request in flight.
 
     Args:
-        calls: sent in turn.
-        number: of the first call. Where connections share a session, no two calls may have the same.
-        source: the client's address.
+        calls: Are sent in turn.
+        number: The number of the first call. If connections share a session, no two calls may have the same number.
+        source: The client's address.
     """
 
     def __init__(self, port: int, calls: Sequence[Call] = (), number: int = 0, source: str = "127.0.0.1") -> None:
@@ -40,22 +40,22 @@ class Connection:
         self._received = b""
 
     def close(self) -> None:
-        """At once, and without a trace: thousands of these would keep their ports for a minute."""
+        """Reset the connection: after a normal close, thousands of them would keep their ports for a minute."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
     def send(self) -> None:
-        """The next call."""
+        """Send the next call."""
         data = self.calls[self._sent % len(self.calls)].numbered(self._sent)
         self._sent += 1
         self.sent_at = time.perf_counter()
         self.socket.sendall(data)
 
     def receive(self) -> bytes | None:
-        """The response, if it is complete now.
+        """Return the response if it is complete, otherwise ``None``.
 
         Raises:
-            RuntimeError: it says something else than that all is well.
+            RuntimeError: The response is an error.
         """
         self._received += self._read()
         head, found, body = self._received.partition(b"\r\n\r\n")
@@ -77,7 +77,7 @@ class Connection:
         return answer
 
     def ask(self, data: bytes) -> bytes:
-        """The response to this."""
+        """Send a request, and return its response."""
         self.socket.sendall(data)
         while (answer := self.receive()) is None:
             pass
@@ -101,7 +101,7 @@ class Connection:
 
 @contextmanager
 def connected(port: int, era: str, count: int, calls: Sequence[Call] = ()) -> Iterator[list[Connection]]:
-    """Open so many clients, in handshake revisions with a session each; they call the echo, or the given calls."""
+    """Open clients, in handshake revisions with a session each. They call the echo tool, or send the given calls."""
     with ExitStack() as stack:
         connections = []
         for position in range(count):
@@ -120,7 +120,7 @@ def connected(port: int, era: str, count: int, calls: Sequence[Call] = ()) -> It
 
 
 def open_session(connection: Connection, port: int) -> Peer:
-    """A handshake, and who has it."""
+    """Perform the handshake, and return the client."""
     answer = connection.ask(Peer(port, HANDSHAKE).initialize())
     names = [line.partition(b":") for line in answer.partition(b"\r\n\r\n")[0].split(b"\r\n")]
     session = next(value.strip().decode() for name, _, value in names if name.lower() == b"mcp-session-id")

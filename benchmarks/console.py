@@ -96,7 +96,7 @@ def measure(row: str, page: str, crowd: Callable[[int], object], arguments: argp
 
 @contextmanager
 def held(port: int, count: int) -> Iterator[None]:
-    """Keep so many requests in flight."""
+    """Keep this number of requests in flight."""
     call = Peer(port, MODERN).call("hold", {}, progress=True)
     waiting: list[Connection] = []
     try:
@@ -115,7 +115,7 @@ def held(port: int, count: int) -> Iterator[None]:
 
 @contextmanager
 def idle(port: int, count: int) -> Iterator[None]:
-    """Open so many sessions."""
+    """Open this number of sessions."""
     assert len(open_sessions(port, count)) == count, HANDSHAKE
     yield
 
@@ -149,7 +149,7 @@ def viewing(port: int, cookie: str, page: str, updates: list[int]) -> Iterator[N
             while line := response.readline():
                 count += line.startswith(b"data:")
         except (OSError, ValueError, AttributeError):
-            pass  # The block has closed it.
+            pass  # The block has closed the socket.
 
     reader = threading.Thread(target=read)
     reader.start()

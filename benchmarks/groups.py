@@ -65,7 +65,7 @@ _GROUPS = (
         measure_sse,
         (
             "A tool sends progress notifications as fast as it can, and the client reads all of them.",
-            "In 2026-07-28 they are part of the response to the call, in 2025-11-25 of a call in a session.",
+            "In both revisions they arrive in the response to the call; in 2025-11-25 the call belongs to a session.",
             "mcptrio's tool uses `ctx.notify`, because `report_progress` sends at most 20 a second.",
         ),
     ),

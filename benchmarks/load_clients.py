@@ -1,6 +1,6 @@
-"""Clients against one and the same server: as many calls as each manages.
+"""Measures how many calls each client makes to one server.
 
-The server is made for this, answers and does nothing else, so what is compared is the clients' own work.
+The server only responds, so the figures compare the work of the clients.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def client_row(era: str | None, in_flight: int) -> str:
 
 
 def measure_client(client: Server, scale: Scale) -> Figures:
-    """Calls a second over stdio and HTTP, one at a time and several."""
+    """Return the calls a second over stdio and HTTP, one at a time and concurrent."""
     figures: Figures = {}
-    # A client that is measured with this Python is measured on a server with it: the two have the same needs.
+    # Client and server use the same Python, because they need the same packages.
     python = BARE.interpreter() if client.home.isolated else client.home.interpreter()
     for count in scale.clients:
         figures[client_row(None, count)] = [

@@ -1,4 +1,4 @@
-"""One change told to thousands: seconds until the last of the open streams has it."""
+"""Measures the seconds from one change until the last of thousands of streams has received it."""
 
 from __future__ import annotations
 
@@ -61,9 +61,11 @@ def _change(control: Connection, touch: bytes, waiting: epoll, sockets: Mapping[
     control.socket.sendall(touch)
     while missing:
         ready = waiting.poll(WAIT_TIMEOUT, len(sockets))
-        # Not only where nothing comes at all: a stream that is not told is kept alive with comments.
+        # The poll may succeed forever, because comments keep a stream alive that receives no change.
         if not ready or time.perf_counter() > began + WAIT_TIMEOUT:
-            raise RuntimeError(f"{len(missing)} of {len(sockets)} streams have not been told for {WAIT_TIMEOUT:g} s")
+            raise RuntimeError(
+                f"{len(missing)} of {len(sockets)} streams have received no change within {WAIT_TIMEOUT:g} s"
+            )
         for fd, _ in ready:
             chunk = sockets[fd].recv(4096)
             if not chunk:

@@ -55,7 +55,7 @@ def _compare(
             for port, calls_of in zip(ports, calls, strict=True)
         ]
         for group, calls_of in zip(groups, calls, strict=True):
-            # All sessions in turn, each connection beginning with another.
+            # All sessions in turn. Each connection begins with a different session.
             for at, connection in enumerate(group):
                 if calls_of:
                     start = at * len(calls_of) // _CONNECTIONS

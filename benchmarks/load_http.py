@@ -21,12 +21,12 @@ __all__ = ["Load", "http_row", "make_calls", "measure_http"]
 
 
 def http_row(era: str, connections: int, figure: str) -> str:
-    """The name of a row; the figure with its unit."""
+    """Return the name of a row, with its unit."""
     return f"HTTP {era}, {connections} connection{'s' * (connections > 1)}, {figure}"
 
 
 def measure_http(server: Server, scale: Scale) -> Figures:
-    """Calls a second and latency in both eras, over one connection and over several; memory before and after that."""
+    """Return calls a second and latency in both kinds of revision, over one and several connections, and the memory."""
     figures: Figures = {}
     with server.serving() as (process, port):
         with connected(port, ERAS[0], 1):
@@ -57,15 +57,15 @@ class Load:
     latencies: Sequence[float]
 
     def latency(self, share: float) -> float:
-        """Milliseconds within which this share of the calls was answered."""
+        """Return the milliseconds within which this share of the calls was answered."""
         return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * share))] * 1000
 
 
 def make_calls(connections: Sequence[Connection], seconds: float) -> Load:
-    """Each connection sends its next call when it has the answer. Nothing is in flight afterwards.
+    """Let each connection send its next call when it has the answer. No call is in flight at the end.
 
     Raises:
-        RuntimeError: an answer was none, or did not come.
+        RuntimeError: An answer was invalid, or did not arrive.
     """
     latencies: list[float] = []
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Bytes for a session and for an open stream: how the server's memory grows with them."""
+"""Measures the bytes of a session and of an open stream, by the growth of the server's memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Load on a set of servers: our one process with six plugins, or the six reference servers.
 
-An answer is a line with an id. The first of each kind is looked at as a whole, and an error anywhere is noticed.
+An answer is a line with an id. The first answer of each kind is compared with the expected text, and an error in any
+answer ends the measurement.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _SLOWEST = 30.0
 
 
 def set_row(kind: str | None) -> str:
-    """
+    """Return the name of a row.
+
     Args:
         kind: ``None`` for one call of each at the same time.
     """
@@ -41,7 +43,7 @@ def set_row(kind: str | None) -> str:
 
 
 def measure_set(server: Server, scale: Scale) -> Figures:
-    """Milliseconds until all have listed their tools; memory; calls a second, mixed and of each kind."""
+    """Return the milliseconds until all have listed their tools, the memory, and the calls a second of each kind."""
     with world() as made:
         members = our_set(made, server.home) if server.name == OURS.name else reference_set(made)
         starts = []
@@ -63,7 +65,7 @@ def measure_set(server: Server, scale: Scale) -> Figures:
 
 
 def _start(members: Sequence[Member], stack: ExitStack) -> tuple[float, list[_Conversation]]:
-    """All at the same moment. Milliseconds until the last has listed its tools."""
+    """Start all processes at once. Return them, and the milliseconds until the last has listed its tools."""
     began = time.perf_counter()
     conversations = []
     for member in members:
@@ -84,7 +86,7 @@ def _start(members: Sequence[Member], stack: ExitStack) -> tuple[float, list[_Co
 
 
 def _call(asking: Sequence[tuple[_Conversation, Sequence[int]]], seconds: float) -> float:
-    """Answers a second: each call is sent again when all have been answered."""
+    """Return the answers a second. The calls are sent again when all have been answered."""
     answered = 0
     began = time.perf_counter()
     while time.perf_counter() < began + seconds:
@@ -97,7 +99,7 @@ def _call(asking: Sequence[tuple[_Conversation, Sequence[int]]], seconds: float)
 
 
 class _Conversation:
-    """With one process of a set."""
+    """The conversation with one process of a set."""
 
     def __init__(self, process: Process, calls: Sequence[Asked]) -> None:
         self.process = process
@@ -113,13 +115,13 @@ class _Conversation:
         return [number for number, call in enumerate(self.calls) if kind in (None, call.kind)]
 
     def check(self, listed: bytes) -> None:
-        """That everything is there that it is asked for."""
+        """Raise RuntimeError if the list lacks a tool that is called."""
         names = {tool["name"] for tool in json.loads(listed)["result"]["tools"]}
         if missing := {call.tool for call in self.calls} - names:
             raise RuntimeError(f"expected a list of tools, got one without {', '.join(missing)}")
 
     def look(self) -> None:
-        """Make every call once, and see that it does what it is meant to do."""
+        """Make every call once, and check its answer."""
         for call, line in zip(self.calls, self._lines, strict=True):
             self.send(line)
             answer = self.wait(1)[0]
@@ -127,11 +129,11 @@ class _Conversation:
                 raise RuntimeError(f"expected {call.expected!r} of {call.tool}, got {answer[:500]!r}")
 
     def call(self, numbers: Sequence[int]) -> None:
-        """Make some of its calls."""
+        """Send the calls with these numbers."""
         self.send(b"".join(self._lines[number] for number in numbers))
 
     def wait(self, count: int) -> list[bytes]:
-        """For so many answers."""
+        """Wait for this number of answers, and return them."""
         got: list[bytes] = []
         while len(got) < count:
             _readable([self])
@@ -144,7 +146,7 @@ class _Conversation:
             data = data[os.write(self.process.stdin.fileno(), data) :]
 
     def answers(self) -> list[bytes]:
-        """Those of what has just come that are whole; nothing may have come in between that is no answer."""
+        """Return the complete answers received so far. Any other message is an error."""
         chunk = os.read(self.fileno(), 1 << 16)
         if not chunk:
             raise RuntimeError("the server has ended")

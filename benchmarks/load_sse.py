@@ -1,7 +1,7 @@
-"""Events a second on one stream: a tool that reports progress many times, and a client that does nothing but read.
+"""Measures the events a second on one stream, with a tool that reports progress and a client that only reads.
 
-In 2026-07-28 the stream is the response of a call, in the handshake era that of a call in a session. Events are
-counted, not decoded, and all have to be there.
+In 2026-07-28 the stream is the response of a call, in handshake revisions that of a call in a session. Events are
+counted and not decoded, and a missing one is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def measure_sse(server: Server, scale: Scale) -> Figures:
                 peer = open_session(connection, port) if era == HANDSHAKE else Peer(port, era)
                 rate = read_burst(connection, peer, _FIRST)
                 count = min(scale.burst, max(_FIRST, int(rate * scale.seconds)))
-                # The first guess is made with everything done for the first time.
+                # The first estimate is too low, because caches are still empty.
                 rate = read_burst(connection, peer, count)
                 count = min(scale.burst, max(_FIRST, int(rate * scale.seconds)))
                 figures[sse_row(era)] = [read_burst(connection, peer, count)]
@@ -42,10 +42,10 @@ def measure_sse(server: Server, scale: Scale) -> Figures:
 
 
 def read_burst(connection: Connection, peer: Peer, count: int) -> float:
-    """Events a second, from the call to the end of the stream.
+    """Return the events a second, from the call to the end of the stream.
 
     Raises:
-        RuntimeError: not all of them came.
+        RuntimeError: Some events are missing.
     """
     data = peer.call("burst", {"count": count}, progress=True).numbered(0)
     began = time.perf_counter()

@@ -1,7 +1,7 @@
 """Load on a server's standard input and output: blocking pipes, messages encoded beforehand, answers counted.
 
-An answer is not decoded: it is a line. The first one is looked at as a whole, and an error anywhere is noticed, so
-that what is counted are echoes.
+Answers are lines, and are not decoded. The first one is compared with the expected text, and an error in any answer
+ends the measurement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIZE = len(_CALLS) // _COUNT
 
 
 def measure_stdio(server: Server, scale: Scale) -> Figures:
-    """Milliseconds to the answer to initialize; calls a second one after the other and 64 at a time; memory."""
+    """Return the milliseconds until initialize is answered, the calls a second, and the memory."""
     interpreter = server.home.interpreter()
     starts = []
     for _ in range(scale.starts):
@@ -62,7 +62,7 @@ def measure_stdio(server: Server, scale: Scale) -> Figures:
 
 
 def initialize(process: Process) -> None:
-    """The first answer."""
+    """Send initialize, and return the response."""
     _write(process, _INITIALIZE)
     answer = _read(process)
     if b'"result"' not in answer:
@@ -70,7 +70,7 @@ def initialize(process: Process) -> None:
 
 
 def call_through_pipes(process: Process, seconds: float, in_flight: int) -> float:
-    """Answers a second, with always as many calls under way. None is when it returns."""
+    """Return the answers a second with a constant number of calls in flight. None is in flight at the end."""
     assert process.stdout is not None
     fd = process.stdout.fileno()
     began = time.perf_counter()
@@ -102,7 +102,7 @@ def _write(process: Process, data: bytes) -> None:
 
 
 def _read(process: Process) -> bytes:
-    """Whole lines."""
+    """Return complete lines."""
     assert process.stdout is not None
     data = b""
     while not data.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""The machine a run was made on, as the report names it."""
+"""The description of the machine in the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["describe_machine"]
 
 
 def describe_machine() -> str:
-    """Processor, cores, memory, system, Python."""
+    """Return the processor, cores, memory, system and Python."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return (
         f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "

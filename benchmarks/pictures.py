@@ -22,7 +22,7 @@ from servers import NULL, OURS, SERVERS
 __all__ = ["can_draw", "draw"]
 
 _LOOKS = {
-    # Okabe and Ito's colours, which people who see few colours can tell apart.
+    # Okabe and Ito's colours, which colour-blind people can distinguish.
     "mcptrio": ("#0072B2", "o", "-"),
     "mcp": ("#D55E00", "s", "--"),
     "fastmcp": ("#AA4499", "^", "-."),
@@ -47,15 +47,15 @@ _STYLE: Any = {
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def draw(results: Results, scale: Scale, folder: Path) -> dict[str, Path]:
-    """The pictures for which there are figures, by name."""
+    """Return the pictures for which there are figures, by name."""
     import matplotlib as mpl
 
-    # It looks for each family of the list, and says of those that this machine lacks that it does.
+    # matplotlib warns about each font family of the list that this machine lacks.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     drawn: dict[str, Path] = {}
     pictures: dict[str, Callable[[Results, Scale], Any]] = {

@@ -49,7 +49,7 @@ def started(
         try:
             yield process
         except (RuntimeError, OSError) as error:
-            # What ends closes its sockets first, and is gone a moment later.
+            # A process closes its sockets first, and exits a moment later.
             time.sleep(0.1)
             if process.poll() is None:
                 raise
@@ -70,9 +70,9 @@ def memory_of(process: Process) -> int:
 
 
 def shared_memory_of(process: Process) -> int:
-    """Its share of memory (PSS), in bytes: a page that several processes have in memory counts for each in part.
+    """Return the proportional memory (PSS) in bytes: a page that processes share counts in part for each of them.
 
-    So what several processes take is the sum of theirs.
+    So the sum of several processes is their common memory.
     """
     for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text("ascii").splitlines():
         name, _, rest = line.partition(":")
@@ -82,7 +82,7 @@ def shared_memory_of(process: Process) -> int:
 
 
 def descriptors_of(process: Process) -> int:
-    """How many are open."""
+    """Return the number of open descriptors."""
     return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
 
@@ -94,11 +94,11 @@ def free_port() -> int:
 
 
 def wait_for(port: int, process: Process) -> None:
-    """Until the process listens there.
+    """Wait until the process listens on the port.
 
     Raises:
-        RuntimeError: it has ended.
-        TimeoutError: it takes too long.
+        RuntimeError: The process has ended.
+        TimeoutError: The time has expired.
     """
     deadline = time.perf_counter() + _START
     while process.poll() is None:

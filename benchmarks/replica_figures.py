@@ -68,7 +68,7 @@ def serving(url: str) -> Iterator[tuple[Process, int]]:
 
 
 def _calls(url: str, seconds: float) -> Iterator[Row]:
-    """Calls a second and their latency, in rounds that alternate between memory and the store."""
+    """Measure calls a second and their latency, in rounds that alternate between memory and the store."""
     with serving("memory") as (_, memory), serving(url) as (_, stored):
         for era in ERAS:
             for count in (1, 16):
@@ -97,7 +97,7 @@ def _events(url: str) -> Row:
 
 
 def _memory(url: str) -> Row:
-    """The memory of the local part of an idle session; with the store, each one follows a topic of the bus."""
+    """Measure the memory of the local part of an idle session; with the store, each one follows a topic of the bus."""
     sizes: list[list[float]] = []
     for each in ("memory", url):
         with serving(each) as (process, port):
@@ -109,7 +109,7 @@ def _memory(url: str) -> Row:
 
 
 def _fan_out(url: str, listeners: int) -> Row:
-    """The time from a call on one replica until the last listener has its change; with a store, on another replica."""
+    """Measure the time from a call on one replica until the last listener, on another replica, has its change."""
     allow(listeners)
     with serving("memory") as (_, port), open_streams(port, listeners) as streams:
         alone = fan_out(port, streams, _ROUNDS)

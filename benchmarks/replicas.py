@@ -34,7 +34,7 @@ _TRIAL_SECONDS: Final = 60.0
 
 
 def main() -> int:
-    """Exit code 1 if something was violated."""
+    """Return 1 if a guarantee was violated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--store", default="all", help=f"{', '.join(_STORES)}, all of them, or the URL of an engine")
     parser.add_argument("--proxy", choices=[*BALANCERS, "both"], default="both", help="in front of the replicas")
@@ -114,7 +114,7 @@ async def _measure(store: str) -> None:
         folder = Path(name)
         async with engine_of(store, folder) as engine:
             command = [sys.executable, str(_ROOT / "benchmarks" / "replica_figures.py"), engine.direct_url]
-            # The numbers of a proxy in Python would be its own.
+            # A proxy in Python would be slower than the replicas.
             await trio.run_process(command, cwd=_ROOT, check=True, stderr=subprocess.STDOUT)
             with held_port() as one, held_port() as two:
                 taken = await seconds_to_recover(folder, engine, (one, two))

@@ -112,7 +112,7 @@ def page(results: Results, run: Run, pictures: Mapping[str, str]) -> str:
 
 
 def _ceiling(results: Results, run: Run) -> str:
-    """Say how close our rates came to the limit of the load generator."""
+    """Return how close our rates came to the limit of the load generator."""
     shares = {}
     for group in run.groups:
         for row in results.rows(group):

@@ -32,24 +32,24 @@ class Results:
             kept.setdefault(row, []).extend(values)
 
     def rows(self, group: str) -> list[str]:
-        """The names, in the order in which they were measured."""
+        """Return the names in the order of measurement."""
         return list(dict.fromkeys(row for figures in self.groups.get(group, {}).values() for row in figures))
 
     def values(self, server: str, row: str) -> Sequence[float]:
-        """All figures of a row, which has the same name in no two groups."""
+        """Return all figures of a row; its name is unique among the groups."""
         for servers in self.groups.values():
             if row in servers.get(server, {}):
                 return servers[server][row]
         return ()
 
     def figure(self, server: str, row: str) -> float | None:
-        """The median of a row, where it was measured."""
+        """Return the median of a row; ``None`` if it was not measured."""
         values = self.values(server, row)
         return median(values) if values else None
 
 
 def digits(value: float) -> str:
-    """A figure with as many digits as mean something."""
+    """Return a figure with its significant digits."""
     if value < 0.1:
         return f"{value:.3f}"
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"

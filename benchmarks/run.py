@@ -68,7 +68,7 @@ def _measure(servers: list[Server], run: Run) -> Results:
                 try:
                     results.add(name, server.name, MEASURED[name].measure(server, run.scale))
                 except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                    # One server that cannot do it must not cost the figures of the others.
+                    # A server that fails must not prevent the measurement of the others.
                     print(f"failed: {error}", file=sys.stderr)
                     failed.add(server.name)
                     results.failures.append((name, server.name, " ".join(str(error).split())[:300]))

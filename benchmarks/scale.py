@@ -46,7 +46,7 @@ FULL = Scale(
     starts=3,
     sessions=(100, 1_000, 2_000),
     sessions_of_ours=(100, 1_000, 2_000, 5_000, 10_000),
-    # With the connection that makes the change, as many as our server takes by default.
+    # Together with the connection that makes the change, the default limit of our server.
     fanout=10_000,
     changes=5,
     tools=(1, 100, 1_000),

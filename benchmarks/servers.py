@@ -1,6 +1,6 @@
 """The measured servers: four SDKs with the same tools, and the limits to compare them with.
 
-Each is served as its documentation says, with default settings, except for limits that would end a measurement.
+Each is served as in its documentation, with default settings, except for limits that would end a measurement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Server:
         stdio: the arguments of its interpreter for stdio.
         http: the same for HTTP; the port is appended.
         groups: the groups that it takes part in.
-        listens: whether it has ``subscriptions/listen``.
+        listens: True if it has ``subscriptions/listen``.
     """
 
     name: str
@@ -134,5 +134,5 @@ SERVERS = (OURS, *PEERS, _HYPERCORN, _LIMIT, NULL, REFERENCES)
 
 
 def here(server: Server) -> Server:
-    """The same with the Python that measures, where that has what it needs."""
+    """Return the server with the Python of the benchmark, if that has its packages."""
     return replace(server, home=ThisPython())

@@ -66,7 +66,7 @@ class Asked:
 
     Args:
         kind: one of ``KINDS``.
-        expected: is in the answer.
+        expected: A part of the answer.
     """
 
     kind: str
@@ -137,8 +137,8 @@ def reference_set(made: World) -> Sequence[Member]:
         return home.interpreter(), ("-m", f"mcp_server_{name}", *arguments)
 
     fetch = of_python("fetch", "--allow-private-ips")
-    # It looks for node on PATH and, if it finds one, runs npm install during a call. Every page then starts that
-    # node, which takes far longer than its own Python code.
+    # This server looks for node on PATH and, if it finds one, runs npm install during a call. Every page then
+    # starts that node, which takes far longer than the Python code of the server.
     without_node = {"PATH": str(fetch[0].parent)}
     return [
         Member(*of_node("server-filesystem", str(made.files)), calls["files"]),
@@ -151,7 +151,7 @@ def reference_set(made: World) -> Sequence[Member]:
 
 
 def _calls(made: World) -> Sequence[Asked]:
-    """With the names of the reference servers."""
+    """Return the calls, with the names of the reference servers."""
     thought = {"thought": "Begin.", "nextThoughtNeeded": True, "thoughtNumber": 1, "totalThoughts": 3}
     return (
         Asked("files", "list_directory", {"path": str(made.files)}, "9.txt"),

@@ -43,7 +43,7 @@ class _Look:
 
 
 def soak(server: Server, minutes: float) -> bool:
-    """Print what was done and what is left; whether that is nothing."""
+    """Print the work done and the resources left. Return whether none is left."""
     began = time.perf_counter()
     deadline = began + minutes * 60
     seconds = min(_SECONDS, minutes * 6)
@@ -82,7 +82,7 @@ def soak(server: Server, minutes: float) -> bool:
 
 
 def _look(process: Process, expected: _Look | None) -> _Look:
-    """With nothing under way: connections that were closed have a moment to go."""
+    """Measure without load, after closed connections had a moment to end."""
     deadline = time.perf_counter() + _SETTLE
     while expected is not None and descriptors_of(process) > expected.descriptors and time.perf_counter() < deadline:
         time.sleep(0.1)
@@ -92,7 +92,7 @@ def _look(process: Process, expected: _Look | None) -> _Look:
 
 
 def _cycle(port: int, stdio: Process, seconds: float) -> int:
-    """Everything once; how many calls and events that was."""
+    """Run each kind of load once. Return the numbers of calls and events."""
     done = int(call_through_pipes(stdio, seconds, 64) * seconds)
     sessions = open_sessions(port, _CROWD)
     for era in ERAS:
@@ -117,7 +117,7 @@ def _cycle(port: int, stdio: Process, seconds: float) -> int:
 
 
 def _hang_up(port: int, burst: bytes) -> None:
-    """In the middle of a stream."""
+    """Disconnect in the middle of a stream."""
     connection = Connection(port)
     connection.socket.sendall(burst)
     connection.read_until(b"notifications/progress")

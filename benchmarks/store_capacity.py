@@ -1,4 +1,4 @@
-"""What one operation costs the engine of a store: ``python benchmarks/store_capacity.py URL``.
+"""Measures the cost of one operation for the engine of a store: ``python benchmarks/store_capacity.py URL``.
 
 Processor time is that of the engine's processes, which must be on this machine, with nothing else to do. Bytes are
 memory of Redis, and disk of PostgreSQL. docs/replicas-in-production.md has formulas with these figures.

@@ -81,11 +81,10 @@ def _sentences(results: Results) -> list[str]:
         f"{_times(results, http, 'TypeScript')} times as many as the TypeScript SDK and "
         f"{_times(results, http, 'mcp')} times as many as the official Python SDK.",
         f"Over stdio, with one call at a time, it serves {_times(results, stdio, 'TypeScript')} times as many as "
-        f"the TypeScript SDK and {_times(results, stdio, 'mcp')} times as many as the official Python SDK, and it "
-        f"starts in {_figure(results, OURS.name, start)} ms, the TypeScript SDK in "
-        f"{_figure(results, 'TypeScript', start)} ms.",
-        f"A session takes {_figure(results, OURS.name, session)} KiB of memory, and "
-        f"{_figure(results, 'mcp', session)} KiB in the official Python SDK.",
+        f"the TypeScript SDK and {_times(results, stdio, 'mcp')} times as many as the official Python SDK.",
+        f"It starts in {_figure(results, OURS.name, start)} ms, and the TypeScript SDK in "
+        f"{_figure(results, 'TypeScript', start)} ms; a session takes {_figure(results, OURS.name, session)} KiB of "
+        f"memory, and {_figure(results, 'mcp', session)} KiB in the official Python SDK.",
     ]
 
 

@@ -1,6 +1,6 @@
 """The figures as tables, for a terminal and for a page.
 
-A cell is a median with its spread, and how many times ours it is; an empty cell was not measured.
+A cell is a median with its spread, and its ratio to ours; an empty cell was not measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def group_table(results: Results, group: str, *, spread: bool = True) -> Table:
     """Return the figures of one group: one row each, and one column per server.
 
     Args:
-        spread: whether to show the lowest and highest figures of other servers.
+        spread: True to show the lowest and highest figures of other servers.
     """
     measured = results.groups.get(group, {})
     names = [server.name for server in SERVERS if server.name in measured]
@@ -35,7 +35,7 @@ def group_table(results: Results, group: str, *, spread: bool = True) -> Table:
 
 
 def verdicts_table(results: Results, groups: Sequence[str]) -> Table:
-    """Every expectation, met or not; those of groups that were not asked for are left out."""
+    """Return all expectations of the measured groups, met or not."""
     rows = [
         (each.row, str(each), (verdict := each.judge(results)).figure, _MET[verdict.met])
         for each in EXPECTATIONS
@@ -45,7 +45,7 @@ def verdicts_table(results: Results, groups: Sequence[str]) -> Table:
 
 
 def judged(results: Results, groups: Sequence[str]) -> bool:
-    """Whether every expectation of these groups is met."""
+    """Return whether every expectation of these groups is met."""
     return all(each.judge(results).met for each in EXPECTATIONS if each.group in groups)
 
 
@@ -58,7 +58,7 @@ def terminal(table: Table) -> str:
 def markdown(table: Table, *, right: bool = True) -> str:
     """
     Args:
-        right: whether all columns but the first hold figures.
+        right: True if all columns except the first contain figures.
     """
     head, *body = table
     lines = [

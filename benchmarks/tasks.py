@@ -130,7 +130,7 @@ async def microseconds(channel: MessageChannel, name: str, capabilities: Mapping
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     }
     params = {"name": name, "arguments": {}, "_meta": envelope}
-    # Of the processor, which other work of the machine does not change; in memory nothing else waits.
+    # Processor time, which other work of the machine does not change.
     began = time.process_time()
     for number in range(CALLS):
         await channel.send([Request(id=number, method="tools/call", params=params)])

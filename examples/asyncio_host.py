@@ -1,4 +1,4 @@
-"""mcptrio's client in an asyncio application: Trio runs in a thread, and the bridge passes calls to it.
+"""mcptrio's client in an asyncio application: Trio runs in a thread, and a bridge passes calls to it.
 
 Run it: python examples/asyncio_host.py
 
@@ -98,7 +98,7 @@ PLUGIN = Path(__file__).resolve().parent / "progress.py"
 
 
 async def main() -> None:
-    """Call two tools at once, and leave a third in the middle."""
+    """Make two calls at the same time, and cancel a third one."""
     command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(PLUGIN)]
     async with Bridge(command) as bridge:
 
@@ -111,7 +111,7 @@ async def main() -> None:
             async with asyncio.timeout(0.3):
                 await call("count", {"to": 1000})
         except TimeoutError:
-            print("left early, and the server was told")
+            print("left early, and cancelled the call")
 
 
 if __name__ == "__main__":

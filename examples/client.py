@@ -1,4 +1,4 @@
-"""A client that starts two servers, follows a call, cancels it, and answers questions of a server.
+"""A client that starts two servers, follows the progress of a call, cancels it, and answers questions of a server.
 
 Run it: python examples/client.py
 
@@ -35,7 +35,7 @@ async def fill_in(form: Form) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Use two servers at once; when this ends, nothing of them is left."""
+    """Use two servers at the same time. When the block ends, both processes have ended."""
     async with (
         mcptrio.connect(server("progress")) as slow,
         mcptrio.connect(server("elicit"), handlers=Handlers(elicit=fill_in)) as polite,
@@ -47,7 +47,7 @@ async def main() -> None:
                 print(f"{progress.progress:g} of {progress.total:g}")
                 if progress.progress >= 3:
                     break
-        print("left early, and the server was told")
+        print("left early, and cancelled the call")
 
         for tool in await polite.tools().all():
             result = await polite.call_tool(tool.name)

@@ -23,13 +23,13 @@ class Index:
 
     @notification("com.example/touched")
     async def touched(self, params: Mapping[str, Any]) -> None:
-        """A client says that a file has changed."""
+        """Remember a file that has changed, as a client reports."""
         if isinstance(file := params.get("file"), str):
             self._touched.append(file)
 
     @method("com.example/reindex", capability=EXTENSION)
     async def reindex(self, ctx: Context, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Look at the touched files of a folder. Supervised like a tool: deadline, cancellation, progress."""
+        """Index the changed files of a folder. Like a tool, it has a deadline, cancellation and progress."""
         folder = params.get("folder")
         if not isinstance(folder, str):
             raise InvalidParams("expected a string at `params.folder`")

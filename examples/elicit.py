@@ -2,8 +2,8 @@
 
 Run it: mcptrio serve --stdio --plugin examples/elicit.py
 
-The user is asked in a round trip (2026-07-28) or by a request of the server's (2025-11-25, 2025-06-18). Older clients
-cannot be asked; there the tool says what it needs as an argument, and the model asks.
+The question is part of the response (2026-07-28) or a request of the server (2025-11-25, 2025-06-18). Older clients
+have no forms: there the tool fails with an error that tells the model to ask the user itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Table:
 
 
 class Restaurant:
-    """Its reservations."""
+    """A restaurant and its reservations."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -41,7 +41,7 @@ class Restaurant:
         """Book a table for tonight.
 
         Args:
-            guests: how many; without it, the user is asked.
+            guests: Number of guests; without it, the tool asks the user.
         """
         if guests is not None:
             table = Table(guests)
@@ -52,7 +52,8 @@ class Restaurant:
             table = answer.content
         else:
             raise ToolError("this client cannot ask its user: ask yourself, and say how many with `guests`")
-        # In 2026-07-28 the question below may have this handler run again, on another replica; the table is taken once.
+        # In 2026-07-28 the question below may make this handler run again, even on another replica. `once` reserves the
+        # table only once.
         number = await ctx.once(self._reserve, table.guests, table.area)
         if ctx.supports("elicitation.form"):
             card = await ctx.elicit(f"Table {number}: under which name?", str)

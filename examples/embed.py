@@ -1,8 +1,8 @@
-"""A server inside a Trio application, sharing its state.
+"""A server inside a Trio application, which shares its state with the server's tools.
 
 Run it: python examples/embed.py
 
-The application counts. A client can read the count, change the pace, and is notified of every tenth.
+The application counts. A client can read the count and change the pace, and is notified of every tenth step.
 Ctrl-C cancels the application, and with it the server.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Counter", "main"]
 
 
 class Counter:
-    """The application."""
+    """The application: a counter that runs until it is cancelled."""
 
     def __init__(self) -> None:
         self.value = 0

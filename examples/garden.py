@@ -40,7 +40,7 @@ class Garden:
 
     @resource("garden://beds/{bed}")
     async def bed(self, bed: str) -> str:
-        """How much water a bed has got."""
+        """The water that a bed has received."""
         if bed not in self.beds:
             raise ResourceNotFound(f"garden://beds/{bed}")
         return f"{bed}: {self.beds[bed]} l"

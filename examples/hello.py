@@ -15,7 +15,7 @@ async def greet(name: str = "world") -> str:
     """Greet a person.
 
     Args:
-        name: Whom to greet.
+        name: The person to greet.
     """
     return f"Hello, {name}!"
 

@@ -1,9 +1,9 @@
-"""A host on a terminal: the tools of several servers in one list, and a person who agrees to each call.
+"""A host on a terminal: the tools of several servers in one list, and a user who approves each call.
 
 Run it: python examples/host.py [mcp.json]
 
 Without a file it starts two of the other examples. Each line of standard input is the name of a tool, and its arguments
-as JSON: ``hello_greet {"name": "Ada"}``. Where a model would choose the tool, you do.
+as JSON: ``hello_greet {"name": "Ada"}``. You choose the tool, as a model would.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ async def read_line(prompt: str) -> str:
 
 
 async def agree(request: ApprovalRequest) -> bool:
-    """Ask before anything is sent. The request is complete: nothing of it is hidden by its length."""
+    """Ask the user before anything is sent. The text of the request is complete, however long it is."""
     return (await read_line(f"{request}\nyes or no? ")).strip() == "yes"
 
 
 async def fill_in(form: Form) -> dict[str, Any] | None:
-    """Answer a server's question with JSON; nothing is as good as going away."""
+    """Answer a server's question with JSON; an empty line cancels the question."""
     line = await read_line(f"{form.server} asks: {form.message} ({', '.join(field.name for field in form.fields)}) ")
     return json.loads(line) if line.strip() else None
 

@@ -50,7 +50,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
     endpoint = asgi_app(server)
 
     async def both(scope: Any, receive: Any, send: Any) -> None:
-        """The endpoint answers its own path; everything else, the lifespan included, is the application's."""
+        """Pass requests for /mcp to the endpoint, and everything else, with the lifespan, to the application."""
         if scope["type"] == "http" and scope["path"] == "/mcp":
             await endpoint(scope, receive, send)
         else:

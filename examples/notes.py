@@ -20,15 +20,15 @@ from mcptrio import Context, ResourceNotFound, ToolError, completion, lifespan, 
 
 __all__ = ["Config", "Notes"]
 
-MOST_NOTES = 1000
+MAX_NOTES = 1000
 
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.notes]`` may say.
+    """The settings in ``[plugins.notes]``.
 
     Args:
-        file: read when the server starts, written when it ends; ``None`` keeps the notes in memory.
+        file: Read when the server starts, and written when it stops; ``None`` keeps the notes in memory.
     """
 
     file: Path | None = None
@@ -41,9 +41,9 @@ class Notes:
 
     @tool(read_only=False, destructive=False)
     async def write(self, ctx: Context, name: str, text: str) -> str:
-        """Write a note, over the old one if there is one."""
-        if name not in self._texts and len(self._texts) >= MOST_NOTES:
-            raise ToolError(f"there are {MOST_NOTES} notes already: delete one first")
+        """Write a note. A note of the same name is replaced."""
+        if name not in self._texts and len(self._texts) >= MAX_NOTES:
+            raise ToolError(f"there are {MAX_NOTES} notes already: delete one first")
         self._texts[name] = text
         # Notify the subscribers, in every revision.
         ctx.notify_resource_updated(f"notes:///{name}")
@@ -51,7 +51,7 @@ class Notes:
 
     @tool(read_only=True)
     async def search(self, words: str) -> list[str]:
-        """The names of the notes with these words in them."""
+        """List the names of the notes that contain these words."""
         return [name for name, text in self._texts.items() if words.lower() in text.lower()]
 
     @tool(read_only=False, destructive=True, idempotent=True)
@@ -75,7 +75,7 @@ class Notes:
 
     @prompt
     async def summarize(self, name: str) -> str:
-        """Have a note summarized."""
+        """Summarize a note."""
         return f"Summarize in one sentence:\n\n{await self.read(name)}"
 
     @lifespan

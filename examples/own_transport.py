@@ -21,9 +21,9 @@ from mcptrio.types import TextContent
 
 __all__ = ["LSPChannel", "ask", "serve", "shout", "transports"]
 
-LONGEST_HEAD = 1024
-LONGEST = 4 * 1024 * 1024
-"""Bytes. The peer is a stranger, so everything it can make us keep has a bound."""
+# The peer is not trusted, so everything that it can make us buffer has a bound.
+MAX_HEAD_BYTES = 1024
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 
 class LSPChannel(trio.abc.Channel[bytes]):
@@ -38,12 +38,12 @@ class LSPChannel(trio.abc.Channel[bytes]):
 
     async def receive(self) -> bytes:
         while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-            if len(self._buffer) > LONGEST_HEAD:
-                raise trio.BrokenResourceError("expected the end of a head")
+            if len(self._buffer) > MAX_HEAD_BYTES:
+                raise trio.BrokenResourceError(f"expected a head of at most {MAX_HEAD_BYTES} bytes")
             await self._read()
         head = re.fullmatch(rb"content-length: *(\d{1,9})", self._buffer[:end], re.IGNORECASE)
-        if head is None or int(head[1]) > LONGEST:
-            raise trio.BrokenResourceError(f"expected the length of a message of at most {LONGEST} bytes")
+        if head is None or int(head[1]) > MAX_MESSAGE_BYTES:
+            raise trio.BrokenResourceError(f"expected a Content-Length of at most {MAX_MESSAGE_BYTES} bytes")
         begin, size = end + 4, int(head[1])
         while len(self._buffer) < begin + size:
             await self._read()
@@ -58,14 +58,14 @@ class LSPChannel(trio.abc.Channel[bytes]):
         chunk = await self._stream.receive_some()
         if not chunk:
             if self._buffer:
-                raise trio.BrokenResourceError("it ends in the middle of a message")
+                raise trio.BrokenResourceError("expected the rest of a message, got the end of the stream")
             raise trio.EndOfChannel
         self._buffer += chunk
 
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.own_transport]`` may say."""
+    """The settings in ``[plugins.own_transport]``."""
 
     port: int = 0
 
@@ -73,7 +73,7 @@ class Config:
 async def serve(
     engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
 ) -> None:
-    """Bring every connection to the server, as its own session."""
+    """Accept connections, and serve each one as a session."""
 
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:
@@ -102,7 +102,7 @@ async def shout(text: str) -> str:
 
 
 async def ask(port: int, text: str) -> str:
-    """The client's side: any channel is a target."""
+    """Call the tool as a client. Any channel can be a target of `connect`."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with connect(adapt_channel(LSPChannel(stream), form="bytes")) as client:
         result = await client.call_tool("shout", {"text": text})

@@ -17,7 +17,7 @@ __all__ = ["checksum", "count", "gather"]
 
 @tool(read_only=True, timeout=60)
 async def count(ctx: Context, to: int, pause: float = 0.1) -> int:
-    """Count up, one step each pause. Cancelled, it stops at the next step."""
+    """Count up, with a pause after each step. If it is cancelled, it stops at once."""
     async for _ in ctx.track(range(to)):
         await trio.sleep(pause)
     return to
@@ -25,7 +25,7 @@ async def count(ctx: Context, to: int, pause: float = 0.1) -> int:
 
 @tool(read_only=True, timeout=math.inf)
 async def gather(ctx: Context, seconds: list[float], timeout: float = 5.0) -> list[str]:
-    """Wait for several things at once, and give up on what is too slow."""
+    """Wait for several delays at the same time, and report which of them end before the timeout."""
     outcomes = ["too slow"] * len(seconds)
     done = 0
 
@@ -34,7 +34,7 @@ async def gather(ctx: Context, seconds: list[float], timeout: float = 5.0) -> li
         await trio.sleep(seconds[position])
         outcomes[position] = "done"
         done += 1
-        await ctx.report_progress(done, len(seconds), f"number {position} is there")
+        await ctx.report_progress(done, len(seconds), f"number {position} is done")
 
     with trio.move_on_after(timeout):
         async with trio.open_nursery() as nursery:
@@ -43,9 +43,10 @@ async def gather(ctx: Context, seconds: list[float], timeout: float = 5.0) -> li
     return outcomes
 
 
+# A function without async runs in a thread. Two calls run at a time; further ones wait.
 @tool(read_only=True, concurrency=2)
 def checksum(text: str, rounds: int = 1) -> str:
-    """Hash a text again and again. Not async, so it runs in a thread; two calls at a time."""
+    """Hash a text repeatedly."""
     if rounds < 1:
         raise ToolError(f"expected at least 1 round, got {rounds}")
     digest = text.encode()

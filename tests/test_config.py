@@ -132,11 +132,11 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
         ),
         (
             "[log]\nx = 5",
-            "mcptrio.toml:2: log.x: there is no setting `x`; expected one of format, level",
+            "mcptrio.toml:2: log.x: there is no setting `x`; expected one of `format`, `level`",
         ),
         (
             "x = 1",
-            "mcptrio.toml:1: x: there is no such table; expected one of server, tools, http, ",
+            "mcptrio.toml:1: x: there is no such table; expected one of `server`, `tools`, `http`, ",
         ),
         # TOML itself.
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML: Invalid value"),

@@ -153,7 +153,7 @@ async def _(module: ModuleType) -> None:
         tools = {tool.name: tool.description async for tool in client.tools()}
         assert set(tools) == {"shop_search", "shop_price"}
         assert tools["shop_price"] == "Return the price of a product that shop_search has found."
-        with pytest.raises(MCPError, match="no such tool: price"):
+        with pytest.raises(MCPError, match="no such tool: `price`"):
             await client.call_tool("price", {"product": "red tea"})
 
 

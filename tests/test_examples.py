@@ -313,7 +313,7 @@ def test_client_example_prints_its_output() -> None:
 
 def test_asyncio_host_example_prints_its_output() -> None:
     assert printed_by("asyncio_host") == (
-        "3 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nleft early, and the server was told\n"
+        "3 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nleft early, and cancelled the call\n"
     )
 
 

@@ -185,5 +185,5 @@ def test_misspelt_hook_is_an_error() -> None:
 
     assert (
         plugin.failure
-        == "expected one of the hooks setup, lifespan, doctor, transports, got 'set_up'; did you mean `setup`?"
+        == "expected one of the hooks setup, lifespan, doctor, transports, got `set_up`; did you mean `setup`?"
     )

@@ -400,7 +400,7 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
 @pytest.mark.parametrize(
     ("store", "code", "message"),
     [
-        ("mysql:here", 2, "no installed distribution has the scheme `mysql`; expected one of memory, "),
+        ("mysql:here", 2, "no installed distribution has the scheme `mysql`; expected one of `memory`, "),
         ("sqlite:", 2, "got 'sqlite:'"),
         ("sqlite:nowhere/kept.db", 1, "nowhere/kept.db: cannot be opened: No such file or directory"),
         ("sqlite:own.py", 1, "own.py: it is damaged, or no SQLite database"),

@@ -190,7 +190,7 @@ async def test_invalid_target_is_refused(target: Anything) -> None:
     ids=["tool", "prompt", "resource", "add"],
 )
 def test_option_with_a_typing_error_is_refused(mark: Callable[..., object]) -> None:
-    assert refused(TypeError, lambda: mark(titel="Now")) == "there is no option titel; did you mean `title`?"
+    assert refused(TypeError, lambda: mark(titel="Now")) == "there is no option `titel`; did you mean `title`?"
 
 
 def test_name_given_to_a_decorator_without_its_option_is_refused() -> None:

@@ -91,7 +91,7 @@ FAULTS = {
     ),
     "misspelt": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setupp(server): ...",
-        "got 'setupp'; did you mean `setup`?",
+        "got `setupp`; did you mean `setup`?",
     ),
     "arguments": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setup(sever): ...",

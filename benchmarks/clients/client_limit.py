@@ -38,7 +38,7 @@ def check(answer: bytes) -> None:
 
 
 def measure_stdio(seconds: float, in_flight: int, era: str, command: list[str]) -> float:
-    """Calls a second."""
+    """Return the calls a second."""
     process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -76,7 +76,7 @@ def measure_stdio(seconds: float, in_flight: int, era: str, command: list[str]) 
 
 
 def measure_http(seconds: float, in_flight: int, era: str, url: str) -> float:
-    """Calls a second."""
+    """Return the calls a second."""
     address = ("127.0.0.1", urlsplit(url).port or 80)
     sockets = {}
     for _ in range(in_flight):

@@ -13,7 +13,7 @@ __all__ = ["measure"]
 
 
 async def measure(seconds: float, in_flight: int, target: list[str]) -> float:
-    """Calls a second, as many in flight as asked for."""
+    """Return the calls a second with ``in_flight`` concurrent calls."""
     count = 0
 
     async def call(client: mcptrio.Client, deadline: float) -> None:

@@ -24,7 +24,7 @@ _CHUNK = 1 << 16
 
 
 def answer(line: bytes) -> bytes:
-    """The response to a request; nothing to a notification."""
+    """Return the response to a request; empty for a notification."""
     message = orjson.loads(line)
     method, params = message.get("method"), message.get("params") or {}
     result: dict[str, Any]
@@ -47,7 +47,7 @@ def answer(line: bytes) -> bytes:
 
 
 def serve_stdio() -> None:
-    """Until the input ends."""
+    """Serve until the input ends."""
     kept = b""
     while chunk := os.read(0, _CHUNK):
         *lines, kept = (kept + chunk).split(b"\n")
@@ -57,7 +57,7 @@ def serve_stdio() -> None:
 
 
 def serve_http(port: int) -> None:
-    """Until killed."""
+    """Serve until the process is killed."""
     received: dict[int, bytes] = {}
     connections: dict[int, socket.socket] = {}
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener, epoll() as waiting:

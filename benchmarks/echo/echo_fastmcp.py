@@ -1,6 +1,6 @@
 """The same tools on FastMCP: ``python echo_fastmcp.py stdio``, or ``http PORT``.
 
-Over stdio only the echo, as for the others. ``BENCHMARK_TOOLS`` in the environment is how many more there are.
+Over stdio it has only the echo tool, as the others. The variable ``BENCHMARK_TOOLS`` is the number of further tools.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ server = FastMCP("echo")
 
 @server.tool(output_schema=None)
 async def echo(text: str) -> str:
-    """Give the text back."""
+    """Return the text."""
     return text
 
 
 async def burst(count: int, ctx: Context) -> str:
-    """Send as many notifications of progress, then answer."""
+    """Send this number of progress notifications, then answer."""
     for number in range(1, count + 1):
         await ctx.report_progress(number)
     return "done"

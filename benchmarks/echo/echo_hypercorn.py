@@ -38,6 +38,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 config = Config()
 config.bind = [f"127.0.0.1:{sys.argv[1]}"]
 config.errorlog = None
-# By default it hangs up after a thousand requests.
+# By default Hypercorn closes a connection after 1,000 requests.
 config.keep_alive_max_requests = 1_000_000_000
 trio.run(serve, application, config)

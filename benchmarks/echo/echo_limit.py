@@ -1,6 +1,6 @@
-"""The least that an HTTP server on Trio can do: ``python echo_limit.py PORT``.
+"""The limit of an HTTP server on Trio: ``python echo_limit.py PORT``.
 
-httptools reads each request on a Trio socket, and the answer is always the same bytes: nothing is looked at.
+httptools reads each request on a Trio socket, and the answer is always the same bytes, whatever the request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HTTP = b"HTTP/1.1 200 OK\r\nmcp-session-id: none\r\ncontent-type: application/j
 
 
 class Requests:
-    """What httptools calls while it parses; counts the requests that are whole."""
+    """The callbacks of httptools; counts the complete requests."""
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []

@@ -1,6 +1,6 @@
 """The same tools on the official Python SDK: ``python echo_mcp.py stdio``, or ``http PORT``.
 
-Over stdio only the echo, as for the others. ``BENCHMARK_TOOLS`` in the environment is how many more there are.
+Over stdio it has only the echo tool, as the others. The variable ``BENCHMARK_TOOLS`` is the number of further tools.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ server = MCPServer("echo", log_level="WARNING", subscriptions=_bus)
 
 @server.tool(structured_output=False)
 async def echo(text: str) -> str:
-    """Give the text back."""
+    """Return the text."""
     return text
 
 
 async def burst(count: int, ctx: Context) -> str:
-    """Send as many notifications of progress, then answer."""
+    """Send this number of progress notifications, then answer."""
     server.resource("memo://today")(memo)
     for number in range(1, count + 1):
         await ctx.report_progress(number)
@@ -34,7 +34,7 @@ async def burst(count: int, ctx: Context) -> str:
 
 
 async def touch(ctx: Context) -> str:
-    """Tell everybody who listens that the memo has changed."""
+    """Notify all subscribers that the memo has changed."""
     await ctx.notify_resource_updated("memo://today")
     return "touched"
 
@@ -52,7 +52,7 @@ else:
     server.resource("memo://today")(memo)
     for number in range(int(os.environ.get("BENCHMARK_TOOLS", "0"))):
         server.tool(name=f"other_{number}", structured_output=False)(echo)
-    # It would refuse the 1,025th stream, and has no public way to say another number.
+    # The SDK refuses the 1,025th stream, and has no public setting for this limit.
     listen = ListenHandler(_bus, max_subscriptions=20_000)
     server._lowlevel_server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
     server.run("streamable-http", port=int(sys.argv[2]), max_sessions=None)

@@ -9,5 +9,5 @@ __all__ = ["echo"]
 
 @tool
 async def echo(text: str) -> str:
-    """Give the text back."""
+    """Return the text."""
     return text

@@ -1,7 +1,7 @@
 """Sends the same response to every request: ``python echo_null.py stdio``, or ``http PORT``.
 
 The rate with it is the limit of the load generator. It has the responses that generators need: an answer, a burst of
-events, a stream that stays open, and an event for all of those.
+events, a stream that stays open, and an event for all open streams.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UPDATED = _event(b'{"jsonrpc":"2.0","method":"notifications/resources/updated",
 
 
 def serve_stdio() -> None:
-    """Until the input ends."""
+    """Serve until the input ends."""
     while chunk := os.read(0, 1 << 16):
         answer = (_JSON + b"\n") * (chunk.count(b"\n") - chunk.count(b'"notifications/'))
         while answer:
@@ -49,14 +49,14 @@ def serve_stdio() -> None:
 
 
 class Crowd:
-    """All connections, and which of them listen. A generator sends a request in one piece, and one at a time."""
+    """All connections, and those with an open stream. A generator sends one request at a time, in one piece."""
 
     def __init__(self) -> None:
         self.connections: dict[int, socket.socket] = {}
         self._listening: dict[int, socket.socket] = {}
 
     def serve(self, fd: int) -> bool:
-        """Answer what has come; whether the connection is still there."""
+        """Answer the received requests. Return whether the connection is still open."""
         connection = self.connections[fd]
         try:
             request = connection.recv(1 << 16)
@@ -89,7 +89,7 @@ class Crowd:
 
 
 def serve_http(port: int) -> None:
-    """Until killed."""
+    """Serve until the process is killed."""
     crowd = Crowd()
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener, epoll() as waiting:
         waiting.register(listener, EPOLLIN)

@@ -43,5 +43,5 @@ def setup(server: PluginSetup) -> None:
 
 @tool
 async def traced() -> str:
-    """Exist, because a plugin has a tool."""
+    """Do nothing; a plugin needs an entry."""
     return "yes"

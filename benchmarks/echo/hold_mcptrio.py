@@ -11,7 +11,7 @@ __all__ = ["hold"]
 
 @tool(timeout=3600)
 async def hold(ctx: Context) -> str:
-    """Wait until the client has left."""
+    """Wait until the client disconnects."""
     await ctx.report_progress(1, 2)
     await trio.sleep_forever()
     return ""

@@ -1,4 +1,4 @@
-"""More tools, none of which is called: as many as ``BENCHMARK_TOOLS`` in the environment says."""
+"""More tools, which are never called: their number is in the variable ``BENCHMARK_TOOLS``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 
 async def other(text: str) -> str:
-    """Give the text back; never called."""
+    """Return the text; never called."""
     return text
 
 

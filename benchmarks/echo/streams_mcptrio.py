@@ -1,7 +1,7 @@
-"""What sends more than an answer, for mcptrio: ``mcptrio serve --plugin streams_mcptrio.py``.
+"""The tools that send notifications, for mcptrio: ``mcptrio serve --plugin streams_mcptrio.py``.
 
 ``report_progress`` sends 20 a second at most, so the burst is sent as notifications of the plugin's own, which are not
-thinned. On the wire both are the same.
+thinned. The messages are the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["burst", "memo", "touch"]
 
 @tool
 async def burst(ctx: Context, count: int) -> str:
-    """Send as many notifications of progress, then answer."""
+    """Send this number of progress notifications, then answer."""
     token = ctx.meta["progressToken"]
     for number in range(1, count + 1):
         await ctx.notify("notifications/progress", {"progressToken": token, "progress": number})
@@ -22,7 +22,7 @@ async def burst(ctx: Context, count: int) -> str:
 
 @tool
 async def touch(ctx: Context) -> str:
-    """Tell everybody who listens that the memo has changed."""
+    """Notify all subscribers that the memo has changed."""
     ctx.notify_resource_updated("memo://today")
     return "touched"
 

@@ -1,4 +1,4 @@
-"""Traces the process of a benchmark: every span is exported in it, at once, and dropped."""
+"""Traces the process of a benchmark: every span is exported in the process, at once, and dropped."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ instrument(provider)
 
 @tool
 async def traced() -> str:
-    """Exist, because a plugin has a tool."""
+    """Do nothing; a plugin needs an entry."""
     return "yes"

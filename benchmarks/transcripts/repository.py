@@ -213,7 +213,7 @@ async def _run_theirs(folder: Path, node: Path, packages: Path, python: Path) ->
 
 
 def measure() -> tuple[str, bool]:
-    """Run all. Return the table of docs/plugins-compared.md, and whether ours have done every task."""
+    """Run all tasks. Return the table of docs/plugins-compared.md, and whether our plugins have done every task."""
     node = find_node()
     packages = node.install(ROOT / "benchmarks" / "references")
     python = install_python(ROOT / "tests" / "servers" / "reference-v2.txt", ("mcp_server_git.server",))

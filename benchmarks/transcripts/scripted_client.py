@@ -2,7 +2,7 @@
 
 For each task a script has the calls that a model would make of a server, in order. The client stops as soon as the
 answers have all facts of the task. It discards an answer over the budget, as host applications do, which counts as a
-refused call. Tokens are bytes divided by four: the definitions of the tools, what the model writes, and what it reads.
+refused call. Tokens are bytes divided by four: the definitions of the tools, the calls, and the answers.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Tally:
 
 @frozen
 class Transcript:
-    """What one side took."""
+    """The calls and tokens of one side."""
 
     definitions: int
     """Tokens of the definitions of all tools."""

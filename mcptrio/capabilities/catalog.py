@@ -34,7 +34,8 @@ from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.task_results import TaskResults
 from mcptrio.capabilities.tasks import TaskMethods
-from mcptrio.capabilities.tools import ToolEntry, Tools
+from mcptrio.capabilities.tool_entries import ToolEntry
+from mcptrio.capabilities.tools import Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION

@@ -26,10 +26,10 @@ from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.request import Handler, RequestScope
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["CompletionEntry", "Completions"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from inspect import getattr_static, getdoc, isclass, ismodule
 from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
@@ -17,6 +16,7 @@ from attrs import evolve, field, fields, frozen
 from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
 from mcptrio.ground.expected import expect
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.icons import Icon
@@ -368,10 +368,8 @@ def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None
     names = [each.name for each in fields(kind)]
     for option in options:
         if option not in names:
-            near = get_close_matches(option, names, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(names)}"
             # Python's own message would name the attrs class instead of the decorator.
-            raise TypeError(f"there is no option {option}; {hint}")
+            raise TypeError(f"there is no option `{option}`{suggest(option, names)}")
     return evolve(marked, **options) if marked is not None else kind(**options)
 
 

@@ -25,6 +25,7 @@ from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import resolve_tool_names
 from mcptrio.errors import InvalidParams, ToolError
 from mcptrio.ground.guarded import Done, run_guarded
+from mcptrio.ground.quoting import quote_name
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.prompts import (
@@ -102,7 +103,7 @@ class Prompts:
         entry = self.registry.get(params.name)
         # A hidden prompt gets the same message as an unknown one.
         if entry is None or not self._access.check_use(entry.component, scope.principal):
-            raise InvalidParams(f"no such prompt: {params.name}")
+            raise InvalidParams(f"no such prompt: {quote_name(params.name)}")
         if entry.function.arguments is None:
             # A mounted prompt, whose server validates the arguments.
             values: dict[str, Any] = {"arguments": params.arguments}

@@ -9,113 +9,49 @@ Source: MCP 2026-07-28, server/tools; 2025-11-25, server/tools, "Error Handling"
 from __future__ import annotations
 
 import logging
-import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from inspect import getdoc
 from typing import Any
 
-from attrs import Factory, define, field
-
 from mcptrio.capabilities.access import Access
-from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import FunctionCaller
-from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, bounded_result, cut_text, cut_texts, json_text
-from mcptrio.capabilities.decorators import Header, ToolMark
-from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.contents import blocks_of, bounded_result, cut_text, cut_texts, json_text
+from mcptrio.capabilities.decorators import ToolMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.task_calls import TaskCalls, policy_of
 from mcptrio.capabilities.task_tools import TaskTools, original_names
+from mcptrio.capabilities.tool_entries import ToolEntry, make_entry
 from mcptrio.capabilities.tool_failures import error_result, internal_error_result, result_of_exception
 from mcptrio.errors import InvalidParams, MCPError
 from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
+from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
-from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import (
     CallToolParams,
     CallToolResult,
     ListToolsParams,
     ListToolsResult,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
 )
 from mcptrio.protocol.revisions.revision import BadArguments
-from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.schema.argument_repair import repair_arguments
-from mcptrio.schema.docstrings import parse_docstring
-from mcptrio.schema.signatures import OutputSchema
-from mcptrio.schema.validation import Validator, check_header_annotations
 from mcptrio.tasks.call import supports_tasks
 from mcptrio.tasks.tasks import Tasks
 
-__all__ = ["ToolEntry", "Tools"]
+__all__ = ["Tools"]
 
 _log = logging.getLogger("mcptrio.tools")
 
 _REPAIRED = "mcptrio/repaired"
 """The member of ``_meta`` that names the arguments that were repaired."""
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
-
-
-@define(eq=False, slots=True)
-class ToolEntry:
-    """A registered tool."""
-
-    key: str
-    owner: Owner
-    tool: Tool
-    function: Function
-    mark: ToolMark
-    output: OutputSchema
-    input_validator: Validator | None
-    output_validator: Validator | None
-    param_headers: Mapping[str, tuple[str, ...]]
-    limiter: FairLimiter | None
-    """Limits the calls of the tool that run at the same time; ``None`` without a limit."""
-    dict_parameter: str | None
-    """The parameter that takes all arguments as a dict, for a schema that the author has written."""
-    max_text: int
-    """Characters of text in one result."""
-    authorized_as: str = field(default=Factory(lambda self: self.key, takes_self=True))
-    """The name for authorizers. A fallback tool has the name of its original tool."""
-    fallback: tuple[ToolEntry, ...] = ()
-    """The tools that clients without support for tasks see instead."""
-
-    @property
-    def scopes(self) -> frozenset[str]:
-        return self.mark.scopes
-
-    @property
-    def component(self) -> Component:
-        """The entry as authorizers see it."""
-        meta = self.tool.meta or {}
-        return Component(kind="tool", name=self.authorized_as, plugin=self.owner.plugin, meta=meta, scopes=self.scopes)
-
-    def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments for the function.
-
-        Raises:
-            InvalidParams: The arguments are invalid.
-        """
-        if self.input_validator is not None:
-            self.input_validator.validate(arguments)
-        elif self.dict_parameter is None:
-            assert self.function.arguments is not None
-            return self.function.arguments.convert(arguments)
-        if self.dict_parameter is not None:
-            return {self.dict_parameter: arguments}
-        return {name: value for name, value in arguments.items() if name in self.function.parameters}
 
 
 class Tools:
@@ -156,11 +92,11 @@ class Tools:
             TypeError, ValueError: The mark, the signature or a schema is wrong.
             Duplicate: The name is taken.
         """
-        entry = _entry(function, mark, owner, self._settings.limits.result_text)
+        entry = make_entry(function, mark, owner, self._settings.limits.result_text)
         if mark.fallback_tools:
             policy = partial(policy_of, mark, owner, self._settings)
-            pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
-            made = (_entry(call, how, owner, entry.max_text) for call, how in pair)
+            pair = self._task_tools.pair(entry.tool, mark, partial(_keyword_arguments, entry), policy)
+            made = (make_entry(call, how, owner, entry.max_text) for call, how in pair)
             entry.fallback = tuple(evolve(each, authorized_as=entry.key) for each in made)
         self.registry.add(entry)
         self._has_fallback |= bool(entry.fallback)
@@ -202,6 +138,12 @@ class Tools:
     def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
         return self._access.may_list(entry.component, scope.principal)
 
+    def _names(self, scope: RequestScope) -> Iterator[str]:
+        """Yield the names of the tools that the client may list."""
+        for key, entry in self.registry.entries.items():
+            if not entry.owner.is_hidden and (not self._access.is_restricted or self._may_list(scope, entry)):
+                yield key
+
     def _listed(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
         shown = [each for entry in entries for each in (fallback and entry.fallback) or (entry,)]
         return ListToolsResult(
@@ -217,13 +159,15 @@ class Tools:
         entry = self._find(params.name)
         # The component is made only if there are scopes or authorizers, which few servers have.
         if entry is None or (
-            (entry.scopes or self._access.authorizers.functions)
+            (entry.mark.scopes or self._access.authorizers.functions)
             and not self._access.check_use(entry.component, scope.principal)
         ):
-            raise InvalidParams(f"no such tool: {params.name}")
+            raise InvalidParams(
+                f"no such tool: {quote_name(params.name)}{did_you_mean(params.name, self._names(scope))}"
+            )
         repairs: list[str] = []
         try:
-            values = entry.values(params.arguments)
+            values = _keyword_arguments(entry, params.arguments)
         except InvalidParams as error:
             repaired = self._repair(entry, params.arguments)
             if repaired is not None:
@@ -255,7 +199,7 @@ class Tools:
             return None
         repaired, places = repair_arguments(arguments, entry.tool.input_schema)
         try:
-            return (entry.values(repaired), places) if places else None
+            return (_keyword_arguments(entry, repaired), places) if places else None
         except InvalidParams:
             return None
 
@@ -270,6 +214,22 @@ class Tools:
             for key, entry in entries
             if entry.mark.task != "never" and not entry.owner.is_hidden
         }
+
+
+def _keyword_arguments(entry: ToolEntry, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments for the function of a tool.
+
+    Raises:
+        InvalidParams: The arguments are invalid.
+    """
+    if entry.input_validator is not None:
+        entry.input_validator.validate(arguments)
+    elif entry.dict_parameter is None:
+        assert entry.function.arguments is not None
+        return entry.function.arguments.convert(arguments)
+    if entry.dict_parameter is not None:
+        return {entry.dict_parameter: arguments}
+    return {name: value for name, value in arguments.items() if name in entry.function.parameters}
 
 
 def _call_result(
@@ -341,110 +301,3 @@ def _check_output(entry: ToolEntry, value: Any) -> None:
     except InvalidParams as error:
         _log.error("%s: the result does not match its output schema: %s", entry.key, error.message)
         raise MCPError(f"the result of {entry.key} does not match its output schema") from error
-
-
-def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner, max_text: int) -> ToolEntry:
-    name = mark.name or str(getattr(function, "__name__", ""))
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
-    if mark.concurrency is not None and mark.concurrency < 1:
-        raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
-    if mark.task == "never" and (mark.ttl is not None or mark.resumable):
-        raise ValueError(f'tool {name}: expected task="optional" or "required" with ttl or resumable, got "never"')
-    if mark.fallback_tools and mark.task != "required":
-        raise ValueError(f'tool {name}: expected task="required" with fallback_tools, got {mark.task!r}')
-    if mark.listed is not None:
-        return _relayed_entry(function, mark, evolve(mark.listed, name=name, execution=_execution(mark)), owner)
-    called = Function(function, raw=mark.input_schema is not None)
-    if mark.input_schema is not None:
-        input_schema = dict(mark.input_schema)
-        if input_schema.get("type") != "object":
-            raise ValueError(f"tool {name}: expected an input schema of type object, got {input_schema.get('type')!r}")
-        input_validator = Validator(input_schema)
-        dict_parameter = _dict_parameter(called, input_schema)
-    else:
-        assert called.arguments is not None
-        input_schema, input_validator, dict_parameter = called.arguments.schema, None, None
-        _add_header_annotations(called.arguments.hints, input_schema)
-    output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
-    output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
-    if mark.text is not None and output_schema is None:
-        raise ValueError(f"tool {name}: expected a return annotation or an output schema with text=, got neither")
-    tool = Tool(
-        name=name,
-        title=mark.title,
-        description=mark.description or parse_docstring(getdoc(function)).description or None,
-        input_schema=input_schema,
-        output_schema=output_schema,
-        annotations=_annotations(mark),
-        icons=mark.icons,
-        execution=_execution(mark),
-        meta=dict(mark.meta) if mark.meta is not None else None,
-    )
-    return ToolEntry(
-        key=name,
-        owner=owner,
-        tool=tool,
-        function=called,
-        mark=mark,
-        output=output,
-        input_validator=input_validator,
-        output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
-        param_headers=check_header_annotations(input_schema),
-        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
-        dict_parameter=dict_parameter,
-        max_text=max_text,
-    )
-
-
-_UNSTRUCTURED = OutputSchema.of(None)
-
-
-def _relayed_entry(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Owner) -> ToolEntry:
-    """Return the entry for a tool of another server. That server checks arguments and results."""
-    return ToolEntry(
-        key=tool.name,
-        owner=owner,
-        tool=tool,
-        function=Function(function, raw=True),
-        mark=mark,
-        output=_UNSTRUCTURED,
-        input_validator=None,
-        output_validator=None,
-        param_headers=check_header_annotations(tool.input_schema),
-        limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
-        dict_parameter="arguments",
-        # The result of another server is not cut.
-        max_text=sys.maxsize,
-    )
-
-
-def _annotations(mark: ToolMark) -> ToolAnnotations | None:
-    hints = (mark.read_only, mark.destructive, mark.idempotent, mark.open_world)
-    if all(hint is None for hint in hints):
-        return None
-    return ToolAnnotations(
-        title=mark.title,
-        read_only_hint=mark.read_only,
-        destructive_hint=mark.destructive,
-        idempotent_hint=mark.idempotent,
-        open_world_hint=mark.open_world,
-    )
-
-
-def _execution(mark: ToolMark) -> ToolExecution | None:
-    return None if mark.task == "never" else ToolExecution(task_support=mark.task)
-
-
-def _dict_parameter(function: Function, schema: Mapping[str, Any]) -> str | None:
-    free = [name for name in function.parameters if name != function.context]
-    if len(free) == 1 and free[0] not in schema.get("properties", {}):
-        return free[0]
-    return None
-
-
-def _add_header_annotations(hints: Mapping[str, Any], schema: dict[str, Any]) -> None:
-    for name, hint in hints.items():
-        for item in getattr(hint, "__metadata__", ()):
-            if isinstance(item, Header):
-                schema["properties"][name]["x-mcp-header"] = item.name

@@ -169,7 +169,7 @@ async def _log_in(
     if client is not None:
         # The other commands renew what was granted as the same client.
         await credentials.keep_client(binding.issuer, Registered(identity=client))
-    console.print(console.look.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
+    console.print(console.layout.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
     return ExitCode.DONE
 
 
@@ -209,7 +209,7 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
         console.print_json({"logins": [_values(*row) for row in rows]})
     else:
         for each, binding, granted in rows:
-            console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
+            console.print(console.layout.wrap(_words(binding, granted, now), label=f"{each}: "))
     if not rows:
         # On standard error: standard output contains only logins.
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
@@ -227,7 +227,7 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: T
     if not await oauth.log_out():
         console.note(f"not logged in to {url}")
         return ExitCode.FAILED
-    console.print(console.look.wrap(f"logged out of {url}"))
+    console.print(console.layout.wrap(f"logged out of {url}"))
     return ExitCode.DONE
 
 

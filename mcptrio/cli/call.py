@@ -100,7 +100,7 @@ async def command(
     no_check = no_check or unlisted is not None
     if found is not None and _HELP[0] in words:
         cmd.console.print_painted(
-            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=cmd.console.look.is_coloured)
+            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=cmd.console.layout.is_coloured)
         )
         return ExitCode.DONE
     given = await _base(cmd, base)

@@ -190,10 +190,10 @@ def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]
 
 
 def print_error(label: str, text: str) -> None:
-    from mcptrio.cli.terminal.layout import TerminalStyle
+    from mcptrio.cli.terminal.layout import TerminalLayout
 
-    look = TerminalStyle.of(sys.stderr)
-    click.echo(look.wrap(text, "red", "bold", label=label), err=True, color=look.is_coloured)
+    layout = TerminalLayout.of(sys.stderr)
+    click.echo(layout.wrap(text, "red", "bold", label=label), err=True, color=layout.is_coloured)
 
 
 def print_click_error(error: click.ClickException) -> None:

@@ -79,12 +79,12 @@ def has(cmd: CommandContext, kind: str) -> bool:
 def _show(cmd: CommandContext, kind: str, items: Sequence[Any], *, headed: bool) -> None:
     console = cmd.console
     if headed:
-        console.print_painted(console.look.paint(kind if items else f"no {kind}", "bold"))
+        console.print_painted(console.layout.paint(kind if items else f"no {kind}", "bold"))
     for item in items:
-        lines = console.look.wrap(_signature(item), indent="  " if headed else "").split("\n")
-        console.print_painted("\n".join(console.look.paint(line, "cyan") for line in lines))
+        lines = console.layout.wrap(_signature(item), indent="  " if headed else "").split("\n")
+        console.print_painted("\n".join(console.layout.paint(line, "cyan") for line in lines))
         if summary := _summary(item):
-            console.print_painted(console.look.wrap(summary, indent=_INDENT))
+            console.print_painted(console.layout.wrap(summary, indent=_INDENT))
     if not items and not headed:
         console.note(f"the server has no {kind}", "dim")
 

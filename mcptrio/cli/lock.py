@@ -23,7 +23,7 @@ from mcptrio.cli.server.plugin_server import (
     plugin_options,
 )
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import TerminalStyle, counted
+from mcptrio.cli.terminal.layout import TerminalLayout, counted
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.lock import KINDS
@@ -62,9 +62,9 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
         print_json({"changes": [asdict(each) for each in changes]})
     else:
         for each in changes:
-            click.echo(TerminalStyle.of_stdout().wrap(printable(str(each))))
+            click.echo(TerminalLayout.of_stdout().wrap(printable(str(each))))
         if not changes:
-            click.echo(TerminalStyle.of_stdout().wrap(f"no differences from {path}"))
+            click.echo(TerminalLayout.of_stdout().wrap(f"no differences from {path}"))
     ctx.exit(1 if changes else 0)
 
 
@@ -85,10 +85,10 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(text.encode())
-    look = TerminalStyle.of_stdout()
+    layout = TerminalLayout.of_stdout()
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:
-        click.echo(look.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {summary}", label=f"{path}: "))
+        click.echo(layout.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {summary}", label=f"{path}: "))
     else:
-        click.echo(look.wrap(f"nothing has changed ({summary})", label=f"{path}: "))
+        click.echo(layout.wrap(f"nothing has changed ({summary})", label=f"{path}: "))

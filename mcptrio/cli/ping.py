@@ -43,7 +43,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
     took: list[float] = []
     failures: list[MCPTrioError] = []
     # Ctrl-C ends the pings but not the command, which still prints the summary.
-    with trio.CancelScope() as scope, cmd.console.interrupts.taking_back(scope):
+    with trio.CancelScope() as scope, cmd.console.interrupts.cancelling(scope):
         for number in range(1, count + 1):
             if number > 1:
                 await trio.sleep(interval)
@@ -73,4 +73,4 @@ def _sum_up(cmd: CommandContext, took: list[float], lost: int) -> None:
         # Nearest rank: always a measured time, and the maximum of fewer than 100.
         slow = sorted(took)[ceil(0.99 * len(took)) - 1]
         line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
-    cmd.console.print(cmd.console.look.wrap(line), "bold")
+    cmd.console.print(cmd.console.layout.wrap(line), "bold")

@@ -13,8 +13,8 @@ from mcptrio.cli.client.contents import Contents
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.prompts import Prompt
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command", "read_texts"]
 
@@ -53,7 +53,7 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
     contents = Contents(console, output, name=name)
     for number, message in enumerate(result.messages):
         if console.is_out_terminal:
-            console.print_painted(console.look.paint(f"{printable(message.role)}:", "bold"))
+            console.print_painted(console.layout.paint(f"{printable(message.role)}:", "bold"))
         # Without the roles, an empty line separates the messages.
         elif number:
             console.print()

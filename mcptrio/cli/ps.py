@@ -14,7 +14,7 @@ import trio
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.status_tree import shown_seconds
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Style, TerminalStyle
+from mcptrio.cli.terminal.layout import Style, TerminalLayout
 from mcptrio.cli.terminal.text_width import cut
 from mcptrio.ground.printable import printable
 from mcptrio.serve.process_status import ProcessStatus, read_processes
@@ -38,12 +38,12 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json({"servers": [attrs.asdict(each) for each in processes]})
         return
-    look = TerminalStyle.of_stdout()
+    layout = TerminalLayout.of_stdout()
     if not processes:
-        click.echo(look.wrap("no servers are running"), err=True)
+        click.echo(layout.wrap("no servers are running"), err=True)
         return
     rows = [_row(each) for each in processes]
-    click.echo(look.table(_HEAD, rows, optional=("age", "transport", "sessions"), styles=_STYLES))
+    click.echo(layout.table(_HEAD, rows, optional=("age", "transport", "sessions"), styles=_STYLES))
 
 
 def _row(process: ProcessStatus) -> tuple[str, ...]:

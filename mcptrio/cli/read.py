@@ -74,7 +74,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
 
 async def _may_overwrite(cmd: CommandContext, path: Path) -> bool:
     if cmd.terminal is not None and cmd.is_interactive:
-        async with cmd.terminal.floor():
+        async with cmd.terminal.exclusive():
             try:
                 answer = await cmd.terminal.read_line(f"{path} exists; overwrite it? (yes/no) ")
             except (EOFError, Interrupted):

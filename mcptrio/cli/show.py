@@ -14,7 +14,7 @@ import click
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.param_types import IntegerRange
 from mcptrio.cli.terminal.json_output import json_text
-from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
 from mcptrio.recording.sequence import RecordedMessage, sequence_of
@@ -49,7 +49,7 @@ def command(file: Path, session: str | None, method: str | None, errors: bool, n
     --> is a message of the client, and <-- one of the server. TOOK is the time from a request to its response.
     """
     transcript = read_transcript(file)
-    look = TerminalStyle.of_stdout()
+    layout = TerminalLayout.of_stdout()
     if number is not None:
         if number > len(transcript.entries):
             raise ConfigError(f"--message: expected a number up to {len(transcript.entries)}, got {number}")
@@ -60,7 +60,7 @@ def command(file: Path, session: str | None, method: str | None, errors: bool, n
     found = sequence_of(entries)
     rows = [_cells(each) for each in found if method in (None, each.method) and (not errors or each.has_failed)]
     if rows:
-        click.echo(look.table(_HEAD, rows, optional=("seconds", "session"), styles=_STYLES))
+        click.echo(layout.table(_HEAD, rows, optional=("seconds", "session"), styles=_STYLES))
     click.echo(_summary(transcript), err=True)
 
 

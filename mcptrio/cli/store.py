@@ -18,7 +18,7 @@ from mcptrio.abc import TaskQueue
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from mcptrio.cli.server.config_options import config_option, read_config
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Style, TerminalStyle
+from mcptrio.cli.terminal.layout import Style, TerminalLayout
 from mcptrio.errors import StoreFailed
 from mcptrio.ground.quoting import printable
 from mcptrio.stores.opening import find_tools, open_stores
@@ -50,12 +50,12 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
     if as_json:
         print_json({"problems": problems, "checks": [asdict(each) for each in found]})
     else:
-        look = TerminalStyle.of_stdout()
+        layout = TerminalLayout.of_stdout()
         rows = [
             ("ok" if each.is_ok else "problem", each.name, printable(_described(each.found, each.advice, each.is_ok)))
             for each in found
         ]
-        click.echo(look.table((), rows, styles=_STYLES))
+        click.echo(layout.table((), rows, styles=_STYLES))
     ctx.exit(1 if problems else 0)
 
 
@@ -72,9 +72,9 @@ def migrate(url: str, config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"done": done})
         return
-    look = TerminalStyle.of_stdout()
+    layout = TerminalLayout.of_stdout()
     for each in done or ["everything is up to date"]:
-        click.echo(look.wrap(printable(each)))
+        click.echo(layout.wrap(printable(each)))
 
 
 @command.command("tasks", cls=CLICommand)
@@ -93,12 +93,12 @@ def tasks(url: str, config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"queues": [asdict(each) for each in found]})
         return
-    look = TerminalStyle.of_stdout()
+    layout = TerminalLayout.of_stdout()
     if not found:
-        click.echo(look.wrap("no tasks are queued or running"))
+        click.echo(layout.wrap("no tasks are queued or running"))
         return
     rows = [(printable(each.tool), str(each.queued), str(each.running), f"{each.oldest:.0f}") for each in found]
-    click.echo(look.table(("tool", "queued", "running", "oldest"), rows))
+    click.echo(layout.table(("tool", "queued", "running", "oldest"), rows))
 
 
 async def _queues(url: str, settings: StoreSettings) -> Sequence[TaskQueue]:

@@ -62,7 +62,7 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
     rows = [_Row(each) for each in trio.run(DetachedTasks.here().all) if target in (None, each.target)]
 
     work = partial(_show, rows, as_json)
-    ctx.exit(run_at_console(lambda: work, moved=any(row.task.plugins for row in rows)))
+    ctx.exit(run_at_console(lambda: work, redirects_output=any(row.task.plugins for row in rows)))
 
 
 async def _show(rows: list[_Row], as_json: bool, console: Console, _terminal: Terminal | None) -> int:
@@ -85,7 +85,7 @@ async def _show(rows: list[_Row], as_json: bool, console: Console, _terminal: Te
         console.print_json({"tasks": [_values(row) for row in rows]})
     elif rows:
         cells = [_cells(row) for row in rows]
-        console.print_painted(console.look.table(_HEAD, cells, optional=("started", "server"), styles=_STYLES))
+        console.print_painted(console.layout.table(_HEAD, cells, optional=("started", "server"), styles=_STYLES))
     else:
         # On standard error: standard output contains only tasks.
         console.note("no detached tasks")

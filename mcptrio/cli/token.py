@@ -22,7 +22,7 @@ from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.server.config_options import configured
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import TerminalStyle
+from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
 
@@ -120,7 +120,7 @@ def list_all(as_json: bool, path: Path | None) -> None:
     rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
     if rows:
         cells = [[printable(cell) for cell in row] for row in rows]
-        click.echo(TerminalStyle.of_stdout().table((), cells))
+        click.echo(TerminalLayout.of_stdout().table((), cells))
 
 
 @command.command("revoke")

@@ -93,7 +93,7 @@ def _is_wanted(process: ProcessStatus, wanted: str) -> bool:
 
 
 def _page(processes: Sequence[ProcessStatus], console: Console) -> list[str]:
-    return status_lines(processes, console.look) or ["no servers are running"]
+    return status_lines(processes, console.layout) or ["no servers are running"]
 
 
 async def _wait_for_end(read_key: Callable[[], Awaitable[TerminalKey]], scope: trio.CancelScope) -> None:

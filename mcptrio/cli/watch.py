@@ -18,7 +18,7 @@ from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError, MethodNotFound
 from mcptrio.ground.quoting import printable, quote
-from mcptrio.schema.validation_messages import suggest
+from mcptrio.ground.suggestions import suggest
 
 __all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "watchable_lists"]
 
@@ -125,9 +125,9 @@ async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _Lis
     for each, item in now.items():
         if each in before and (how := _changed(before[each], item)):
             lines.append((f"{name}: changed ", "yellow", f"{each} ({how})"))
-    look = cmd.console.look
+    layout = cmd.console.layout
     for label, style, text in lines:
-        cmd.console.print_painted(look.wrap(printable(text), style, label=label))
+        cmd.console.print_painted(layout.wrap(printable(text), style, label=label))
     if not lines:
         cmd.console.print(f"{name}: no difference")
 

@@ -61,22 +61,22 @@ class _Call:
     link: Link
     sent: RequestSent
     idle: float
-    # Trio clock time of the final deadline, whatever progress is reported.
-    latest: float
+    # The Trio clock time after which progress does not move the deadline any more.
+    final_deadline: float
     # The current deadline.
     deadline: float
     # True if the idle timeout does not run while a handler of the client runs.
     pauses_for_handlers: bool
     # Encloses the request and its callback, if it has one.
-    reporting: trio.CancelScope | None = None
+    scope: trio.CancelScope | None = None
     expired: bool = False
     reports: trio.MemorySendChannel[Progress] | None = None
     unread: trio.MemoryReceiveChannel[Progress] | None = None
 
     def expire(self) -> None:
         self.expired = True
-        if self.reporting is not None:
-            self.reporting.cancel()
+        if self.scope is not None:
+            self.scope.cancel()
         else:
             self.link.abandon(self.sent.message.id)
 
@@ -85,7 +85,7 @@ class Calls:
     """The requests in flight of one session.
 
     Args:
-        cancel: Starts telling the server that a request is cancelled. Must not block.
+        cancel: Starts sending the cancellation of a request to the server. Must not block.
     """
 
     def __init__(self, timeouts: ClientTimeouts, cancel: Callable[[Link, RequestSent], None]) -> None:
@@ -115,17 +115,17 @@ class Calls:
             timeout: Seconds since the request was sent or its last progress report; by default ``timeouts.idle``.
 
         Raises:
-            RequestTimeout: No answer in time.
+            RequestTimeout: There was no answer in time.
             RequestFailed, SessionLost, ConnectionClosed: See :meth:`mcptrio.abc.Link.exchange`.
         """
         id = sent.message.id
         started = trio.current_time()
         idle = self._timeouts.idle if timeout is None else timeout
-        latest = started + max(self._timeouts.request, idle)
+        final_deadline = started + max(self._timeouts.request, idle)
         # A ping checks whether the server lives, which does not depend on the user.
         pauses_for_handlers = sent.message.method != "ping"
-        deadline = latest if self._handlers_running and pauses_for_handlers else started + idle
-        call = self._active[id] = _Call(link, sent, idle, latest, deadline, pauses_for_handlers)
+        deadline = final_deadline if self._handlers_running and pauses_for_handlers else started + idle
+        call = self._active[id] = _Call(link, sent, idle, final_deadline, deadline, pauses_for_handlers)
         self._deadlines.add(call)
         try:
             if on_progress is not None:
@@ -168,7 +168,7 @@ class Calls:
         self._handlers_running += 1
         for call in self._active.values():
             if call.pauses_for_handlers:
-                self._set_deadline(call, call.latest)
+                self._set_deadline(call, call.final_deadline)
         try:
             yield
         finally:
@@ -182,7 +182,7 @@ class Calls:
     # Private
 
     def _set_deadline(self, call: _Call, deadline: float) -> None:
-        call.deadline = min(deadline, call.latest)
+        call.deadline = min(deadline, call.final_deadline)
         self._deadlines.moved(call)
 
     async def _exchange(self, call: _Call, param_headers: Mapping[str, tuple[str, ...]]) -> Answer:
@@ -206,12 +206,12 @@ class Calls:
                     done.append(await self._exchange(call, param_headers))
                 except MCPTrioError as error:
                     done.append(error)
-            # The answer has arrived; the time that the callback takes for the remaining reports is not the server's.
-            call.idle = call.latest = call.deadline = inf
+            # The answer has arrived. The callback may take any time for the remaining reports.
+            call.idle = call.final_deadline = call.deadline = inf
 
         with call.unread:
             async with trio.open_nursery() as nursery:
-                call.reporting = nursery.cancel_scope
+                call.scope = nursery.cancel_scope
                 nursery.start_soon(work, call.reports)
                 async for progress in call.unread:
                     # Guarded, so that the callback's exception does not reach the caller in a group.

@@ -79,7 +79,7 @@ class Client:
         self._supervisor = ClientSupervisor(
             traced(openers),
             lambda: ClientSession(options, self._log_level, self._notified),
-            self._settled,
+            self._session_replaced,
             options,
             self._watcher,
         )
@@ -129,7 +129,7 @@ class Client:
         started = trio.current_time()
         session = await self._supervisor.current()
         has_ping = session.revision.server_methods.get("ping") is not None
-        # 2026-07-28 has no ping; server/discover is the cheapest request that each of its servers answers.
+        # 2026-07-28 has no ping. server/discover is the cheapest request that each of its servers answers.
         method, params = ("ping", PingParams()) if has_ping else ("server/discover", DiscoverParams())
         await self._requests.send(method, params, meta=meta)
         return trio.current_time() - started
@@ -151,16 +151,16 @@ class Client:
         created: Callable[[ClientTask], object] | None = None,
         as_task: bool = False,
     ) -> CallToolResult:
-        """Call a tool and return its result. Questions that the server asks meanwhile go to the handlers.
+        """Call a tool and return its result. The handlers answer questions that the server asks in the meantime.
 
         Args:
             timeout: Seconds to wait for an answer since the call or its last progress report; by default
                 ``timeouts.idle``. If the server makes a task of the call, seconds without a change to the task; by
                 default without limit.
-            progress: A function called with each progress report, in order, before this method returns.
+            progress: Called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
-            created: A function called with the task, if the server makes one. Its id is all that :meth:`task` needs.
-            as_task: Ask for a task also if the tool can do without one, where the client decides that (2025-11-25).
+            created: Called with the task, if the server makes one. :meth:`task` finds the task again by its id.
+            as_task: Ask for a task even if the tool does not require one. Only 2025-11-25 lets the client decide.
 
         Returns:
             The result. It has ``is_error`` set if the tool reports a failure for the model to read.
@@ -242,13 +242,13 @@ class Client:
             MCPError: The resource does not exist or cannot be read.
         """
         params = ReadResourceParams(uri=uri)
-        kept: ReadResourceResult | None = self._cache.get("resources/read", uri)
-        if kept is not None:
-            return kept
-        # Not cached if the server asked for input: the result then depends on the answers.
-        keep = partial(self._cache.put, "resources/read", uri, changes_before=self._cache.changes)
+        cached: ReadResourceResult | None = self._cache.get("resources/read", uri)
+        if cached is not None:
+            return cached
+        # A result for which the server asked questions depends on the answers, and is not cached.
+        store = partial(self._cache.put, "resources/read", uri, changes_before=self._cache.changes)
         result: ReadResourceResult = await self._requests.send_with_input(
-            "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=keep
+            "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=store
         )
         return result
 
@@ -375,14 +375,14 @@ class Client:
         """Send a request with parameters in wire form. The options are those of :meth:`call_tool`.
 
         Returns:
-            The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is not answered,
-            and a task not followed.
+            The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is returned
+            without being answered, and a task without being followed.
         """
-        wire = dict(params or {})
+        wire_params = dict(params or {})
         send = partial(self._requests.send, method, timeout=timeout, progress=progress)
         if method != "tools/call":
-            return await send(wire)
-        return await self._tools.send(send, wire, self._options.timeouts.idle if timeout is None else timeout)
+            return await send(wire_params)
+        return await self._tools.send(send, wire_params, self._options.timeouts.idle if timeout is None else timeout)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification with parameters in wire form."""
@@ -402,11 +402,11 @@ class Client:
 
     @property
     def _session(self) -> ClientSession:
-        # The last session while disconnected: revision, capabilities and instructions stay readable.
+        # While disconnected, this is the last session, so that revision, capabilities and instructions stay readable.
         assert self._supervisor.last_session is not None
         return self._supervisor.last_session
 
-    def _settled(self) -> None:
+    def _session_replaced(self) -> None:
         self._cache.clear()
         self._tools.forget()
 
@@ -415,9 +415,9 @@ class Client:
     async def _list(
         self, method: str, cls: Callable[..., Any], meta: Mapping[str, Any] | None, cursor: str | None
     ) -> Any:
-        kept = self._cache.get(method, cursor)
-        if kept is not None:
-            return kept
+        cached = self._cache.get(method, cursor)
+        if cached is not None:
+            return cached
         changes = self._cache.changes
         result: CacheableResult = await self._requests.send(method, cls(cursor=cursor), meta=meta)
         self._cache.put(method, cursor, result, changes_before=changes)
@@ -436,7 +436,7 @@ class Client:
         if isinstance(params, dict):
             self._options.handlers._handle_notification(method, params)
             return
-        self._task_listener.take(params)
+        self._task_listener.handle(params)
         change = Change.of(method, params)
         if change is not None:
             self._watcher.changed(change)
@@ -447,4 +447,4 @@ class Client:
         if change.kind == "tools":
             self._tools.forget()
         else:
-            self._cache.changed(change)
+            self._cache.invalidate(change)

@@ -1,6 +1,6 @@
 """Receives reports about a client's connections: opened, negotiated, and ended with a reason.
 
-The client's supervisor makes the reports. The host needs them, because its clients reconnect without its help.
+The client's supervisor makes the reports. The host needs them, because a client reconnects on its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ConnectionWatcher:
         """Called when a link is being opened."""
 
     def settled(self) -> None:
-        """Called when client and server have agreed on a revision; again when the session is renewed."""
+        """Called when client and server have agreed on a revision, and again when the session is renewed."""
 
     def changed(self, change: Change) -> None:
         """Called with each change that the server reports, before subscriptions receive it."""

@@ -1,6 +1,6 @@
 """Asks the user for authorization when a request lacks credentials.
 
-The client wraps everything it sends in :func:`with_consent`, so that no deadline runs while the user decides.
+The client sends every message through :func:`with_consent`, so that no deadline runs while the user decides.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["with_consent"]
 T = TypeVar("T")
 
 MAX_CONSENTS = 3
-"""Questions to the user for one connection attempt or request; each is for another grant."""
+"""Questions to the user for one connection attempt or request. Each question is about another grant."""
 
 
 async def with_consent(work: Callable[[], Awaitable[T]]) -> T:
     """Run ``work``, and run it again after the user has authorized it.
 
-    A ConsentNeeded exception means that the server has not served the request, so repeating it is safe.
+    After a ConsentNeeded exception, the server has not served the request, so repeating it is safe.
     """
     for _ in range(MAX_CONSENTS):
         try:

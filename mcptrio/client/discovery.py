@@ -51,7 +51,7 @@ class PerRequest:
 
 @frozen
 class TryAgain:
-    """The server names this per-request revision but refused the one asked; ask once more in this one."""
+    """The server has refused the requested revision, but supports this per-request revision. Ask in this one."""
 
     version: str
 
@@ -80,7 +80,7 @@ def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, reques
 
     Args:
         answer: The answer; ``None`` if none came in time.
-        requested: The version in which the question was asked.
+        requested: The version in which the request was sent.
     """
     if answer is None:
         return Handshake()
@@ -93,7 +93,7 @@ def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, reques
     if answer.reply is not None:
         code = int(answer.reply.code)
         if answer.status == 404 and code == Code.METHOD_NOT_FOUND:
-            # Only per-request revisions answer an unknown method with this status; clients need not discover.
+            # Only per-request revisions answer an unknown method with this status, and server/discover is optional.
             return PerRequest(requested, None)
         return _refused(code, answer.reply.data, requested, answer.reply)
     return Handshake() if 400 <= answer.status < 500 or answer.status < 300 else Fail(answer)
@@ -122,8 +122,8 @@ def _refused(code: int, data: Any, requested: str, error: MCPError) -> Verdict:
     if any(each in HANDSHAKE_VERSIONS for each in versions if isinstance(each, str)):
         return Handshake()
     if version is not None:
-        # The server lists the version that it refused: two replicas of different versions behind one address, or a
-        # conformance test. One more attempt decides; the caller does not ask twice in one version.
+        # The server lists the version that it has refused. There may be two replicas of different versions behind one
+        # address, so one more attempt decides. The caller does not repeat it.
         return TryAgain(version)
     spoken = ", ".join(str(each)[:40] for each in versions[:10]) or "none that it names"
     ours = ", ".join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))

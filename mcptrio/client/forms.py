@@ -1,7 +1,7 @@
 """Questions of a server to the user, as values: a form to fill in, or a URL to open.
 
-Created from the params of an elicitation and passed to the handler, the terminal form or a test. ``accept`` is the only
-way to an accepted answer: it applies defaults and checks each value.
+They are made from the params of an elicitation, and passed to the handler, the terminal form or a test. ``accept``
+makes an accepted answer. It applies defaults and checks each value.
 
 Source: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation.
 """
@@ -16,11 +16,11 @@ from attrs import field, frozen
 
 from mcptrio.client.url_checks import URLCheck
 from mcptrio.ground.quoting import printable, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.schema.form_fields import Choice, FormField
 from mcptrio.schema.form_schemas import ElicitationLimits, check_text, read_fields
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL", "read_form", "read_url"]
 

@@ -118,7 +118,7 @@ class Handlers:
             sampling=sampling,
             elicitation=elicitation,
             experimental=self.experimental or None,
-            # The client follows tasks without a handler, in both forms; it takes no request of a server as a task.
+            # The client follows tasks of both forms without a handler. It does not run a request of a server as a task.
             tasks={},
             extensions={TASKS_EXTENSION: {}, **self.extensions},
         )
@@ -151,7 +151,7 @@ class Handlers:
         with trio.move_on_after(timeout):
             outcome = await run_guarded(ask)
             if isinstance(outcome, Failure):
-                # An MCPError is meant for the server. Any other exception stays in the log: it may contain secrets.
+                # An MCPError is sent to the server. Other exceptions are only logged, because they may contain secrets.
                 if isinstance(outcome.error, MCPError):
                     raise outcome.error
                 _log.error("the handler of %s failed", method, exc_info=outcome.error)
@@ -168,7 +168,7 @@ class Handlers:
             _call("notifications", self.notification, method, params)
 
     def _handle_url_completed(self, elicitation_id: str) -> None:
-        """Does nothing. Calls that wait for the user's visit are woken by ClientSession (2025-11-25)."""
+        """Do nothing. ClientSession wakes the calls that wait for the completion (2025-11-25)."""
 
     # Private
 
@@ -205,8 +205,8 @@ class Handlers:
         if self.sample is None:
             raise MethodNotFound("sampling is not declared")
         if not self.sample_context and not _declares_context(revision):
-            # Older revisions have no capability for context: any server may ask for it, and the client "MAY ignore"
-            # that.
+            # Older revisions have no capability for context. Any server may request it, and the client "MAY ignore"
+            # the request.
             params = evolve(params, include_context=None)
         self._check_sampling(params)
         result = await self.sample(params)

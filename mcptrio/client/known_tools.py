@@ -1,7 +1,7 @@
-"""A snapshot of a server's tools: which of their arguments are repeated in headers, and their output schemas.
+"""A snapshot of a server's tools: the arguments that are repeated in headers, and the output schemas.
 
-ToolRequests fills it with each page of ``tools/list`` and asks it before and after each call. A changed list gets a new
-snapshot; a page that was requested earlier still goes into the old one.
+ToolRequests adds each page of ``tools/list``, and reads the snapshot before and after each call. A changed list gets a
+new snapshot. A page that was requested before the change is still added to the old one.
 
 Source: MCP 2026-07-28, server/tools, "Output Schema"; basic/transports/streamable-http, "Custom Headers from Tool
 Parameters"; basic/index, "JSON Schema Usage".
@@ -29,7 +29,7 @@ _log = logging.getLogger("mcptrio.client.known_tools")
 
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 MAX_TOOLS = 10_000
-"""Tools in a snapshot; results of further ones are not checked."""
+"""Tools in a snapshot. Results of further tools are not checked."""
 
 
 @define(eq=False)
@@ -43,18 +43,20 @@ class _KnownTool:
         try:
             return Validator(self.tool.output_schema or {})
         except ValueError as error:
-            # The call has succeeded: a schema that the client cannot use is not a reason to lose its result.
+            # The call has succeeded, and an unusable schema must not lose its result.
             _log.warning("tool %r: results are not checked: %s", self.tool.name, error)
             return None
 
 
 class KnownTools:
+    """The tools of one listing."""
+
     def __init__(self) -> None:
         self._tools: dict[str, _KnownTool] = {}
         self.listed_at = -inf
         """Trio clock time at which a complete listing began; minus infinity before the first one."""
 
-    def learn(self, page: ListToolsResult, *, sends_param_headers: bool) -> ListToolsResult:
+    def add_page(self, page: ListToolsResult, *, sends_param_headers: bool) -> ListToolsResult:
         """Add a page to the snapshot.
 
         Args:
@@ -63,19 +65,19 @@ class KnownTools:
         Returns:
             The page without the tools whose ``x-mcp-header`` annotations are invalid.
         """
-        kept = tuple(tool for tool in page.tools if self._learn(tool, sends_param_headers=sends_param_headers))
-        return page if len(kept) == len(page.tools) else evolve(page, tools=kept)
+        valid = tuple(tool for tool in page.tools if self._add_tool(tool, sends_param_headers=sends_param_headers))
+        return page if len(valid) == len(page.tools) else evolve(page, tools=valid)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools
 
     def param_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the headers of a tool: name without ``mcp-param-``, to the path of the argument."""
+        """Return the headers of a tool. Each name, without ``mcp-param-``, maps to the path of its argument."""
         known = self._tools.get(name)
         return known.param_headers if known is not None else _NO_HEADERS
 
     def task_support(self, name: str) -> str | None:
-        """Return whether a call of a tool may or must ask for a task (2025-11-25); ``None``: it must not."""
+        """Return whether a call of a tool may or must ask for a task (2025-11-25); ``None`` if it must not."""
         known = self._tools.get(name)
         execution = known.tool.execution if known is not None else None
         return execution.task_support if execution is not None else None
@@ -101,8 +103,8 @@ class KnownTools:
 
     # Private
 
-    def _learn(self, tool: Tool, *, sends_param_headers: bool) -> bool:
-        before = self._tools.pop(tool.name, None)
+    def _add_tool(self, tool: Tool, *, sends_param_headers: bool) -> bool:
+        previous = self._tools.pop(tool.name, None)
         param_headers = _NO_HEADERS
         if sends_param_headers:
             try:
@@ -113,6 +115,6 @@ class KnownTools:
                 return False
         if len(self._tools) < MAX_TOOLS:
             # An unchanged tool keeps its compiled schema.
-            is_same = before is not None and (before.tool, before.param_headers) == (tool, param_headers)
-            self._tools[tool.name] = before if before is not None and is_same else _KnownTool(tool, param_headers)
+            is_same = previous is not None and (previous.tool, previous.param_headers) == (tool, param_headers)
+            self._tools[tool.name] = previous if previous is not None and is_same else _KnownTool(tool, param_headers)
         return True

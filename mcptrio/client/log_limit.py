@@ -1,6 +1,6 @@
 """A rate limit for the log messages of a server.
 
-Each client session has one. A handler is called for each message and may cost more than the message itself; the command
+Each client session has one. The handler of log messages may take longer than reading the message: that of the command
 line, for example, prints a line.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Initialization"; server/utilities/logging, "Error Handling".
@@ -27,6 +27,8 @@ _log = logging.getLogger("mcptrio.client")
 
 
 class LogLimit:
+    """Counts the log messages of one session."""
+
     def __init__(self) -> None:
         self._connecting = MAX_LOGS_WHILE_CONNECTING
         self._bucket = TokenBucket(MAX_LOGS_PER_SECOND, MAX_LOGS_PER_SECOND)
@@ -34,7 +36,7 @@ class LogLimit:
         self._next_notice = 0.0
 
     def allows(self, name: str, *, is_connected: bool) -> bool:
-        """Count one message; log at intervals how many were dropped.
+        """Count one message, and return whether it is within the limit. Logs the number of dropped ones at intervals.
 
         Args:
             name: The server's name for the log.

@@ -59,17 +59,17 @@ class Negotiator:
         self._options = options
         self._timeouts = options.timeouts
 
-    async def agree(self, known: str | None) -> RemoteServer:
+    async def negotiate(self, known: str | None) -> RemoteServer:
         """Negotiate a revision; see :meth:`mcptrio.client.session.ClientSession.negotiate`."""
         pinned = self._options.revision
         expected = pinned or known
         if expected in HANDSHAKE_VERSIONS:
-            return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
+            return await self._handshake(REVISIONS[expected], exactly=pinned is not None)
         if self._options.prefers_handshake and expected is None:
             try:
-                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
+                return await self._handshake(LATEST_HANDSHAKE, exactly=False)
             except (MCPError, RequestFailed) as refused:
-                # Only an answer that refuses leads to the discovery; an unreachable server would be unreachable again.
+                # Only a refusal leads to the discovery. An unreachable server would be unreachable again.
                 if isinstance(refused, RequestFailed) and refused.status not in range(400, 500):
                     raise
         async with open_hidden_nursery() as nursery:
@@ -78,39 +78,39 @@ class Negotiator:
     async def check(self, revision: Revision, refusal: RequestFailed, *, within: float | None = None) -> None:
         """Find out whether a request was refused because the server no longer speaks the negotiated revision.
 
-        In case of doubt this sends another request, one that every server of the revision understands.
+        In case of doubt, this sends another request, which every server of the revision understands.
 
         Args:
-            within: Seconds for its answer, at most and by default ``timeouts.probe``.
+            within: Seconds for the answer to that request, at most and by default ``timeouts.probe``.
 
         Raises:
-            SessionLost: A revision must be negotiated again; the refused request was not served.
+            SessionLost: A revision must be negotiated again. The refused request was not served.
         """
         is_per_request = revision.lifecycle is NegotiationStyle.PER_REQUEST
         is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD_CODES
         if isinstance(refusal, SessionLost) or refusal.status not in _DOUBTFUL_STATUSES or is_understood:
             return
-        speaks = self._discovers if is_per_request else self._pings
+        answers = self._answers_discover if is_per_request else self._answers_ping
         with trio.move_on_after(self._timeouts.probe if within is None else min(within, self._timeouts.probe)):
-            if not await speaks(revision) and self._link.drop_revision(revision):
+            if not await answers(revision) and self._link.drop_revision(revision):
                 raise SessionLost(f"the server no longer supports {revision.version}") from refusal
 
-    async def _discovers(self, revision: Revision) -> bool:
+    async def _answers_discover(self, revision: Revision) -> bool:
         probe = _Probe(revision)
         await self._probe(probe)
         return probe.answer is None or not isinstance(read_verdict(probe.answer, revision.version), Handshake)
 
-    async def _pings(self, revision: Revision) -> bool:
+    async def _answers_ping(self, revision: Revision) -> bool:
         try:
             await self._link.exchange(self._connection.request("ping", None, revision=revision).message, revision)
         except RequestFailed as failed:
             return failed.status not in _DOUBTFUL_STATUSES
         except MCPTrioError:
-            pass  # a failure that persists is raised by the next request
+            pass  # if the failure persists, the next request raises it
         return True
 
     async def _discover(self, nursery: trio.Nursery, pinned: str | None, revision: Revision) -> RemoteServer:
-        asked_again: set[str] = set()
+        retried_versions: set[str] = set()
         while True:
             probe = _Probe(revision)
             nursery.start_soon(self._probe, probe)
@@ -121,13 +121,13 @@ class Negotiator:
                 raise probe.failure
             verdict = read_verdict(probe.answer, revision.version)
             fits = not isinstance(verdict, TryAgain | PerRequest) or pinned in (None, verdict.version)
-            if isinstance(verdict, TryAgain) and fits and verdict.version not in asked_again:
-                asked_again.add(verdict.version)
+            if isinstance(verdict, TryAgain) and fits and verdict.version not in retried_versions:
+                retried_versions.add(verdict.version)
                 revision = REVISIONS[verdict.version]
             elif isinstance(verdict, PerRequest) and fits:
                 return remote_server(verdict)
             elif isinstance(verdict, Handshake) and pinned is None:
-                return await self._shake_hands(LATEST_HANDSHAKE, exactly=False, probe=probe)
+                return await self._handshake(LATEST_HANDSHAKE, exactly=False, probe=probe)
             elif isinstance(verdict, Fail):
                 raise verdict.error
             else:
@@ -143,8 +143,8 @@ class Negotiator:
             probe.failure = error
         probe.answered.set()
 
-    async def _shake_hands(self, revision: Revision, *, exactly: bool, probe: _Probe | None = None) -> RemoteServer:
-        """Negotiate with ``initialize``; ``probe`` is a question that a slowly starting server may still answer."""
+    async def _handshake(self, revision: Revision, *, exactly: bool, probe: _Probe | None = None) -> RemoteServer:
+        """Negotiate with ``initialize``. A server that starts slowly may still answer ``probe`` in the meantime."""
         sent = self._connection.initialize(revision)
         answer: Response | ErrorResponse | RequestFailed | None = None
         async with open_hidden_nursery() as nursery:
@@ -154,21 +154,21 @@ class Negotiator:
                 answer = await self._link.exchange(sent.message, revision)
             except RequestFailed as failed:
                 answer = failed
-            # The handshake was refused or abandoned; a server that starts slowly may still answer the probe.
+            # The handshake was refused or abandoned, but a server that starts slowly may still answer the probe.
             if probe is not None and not isinstance(answer, Response):
                 with trio.move_on_after(self._timeouts.probe):
                     await probe.answered.wait()
-        late = _per_request(probe) if probe is not None and not isinstance(answer, Response) else None
-        if late is not None:
-            return remote_server(late)
+        late_verdict = _per_request(probe) if probe is not None and not isinstance(answer, Response) else None
+        if late_verdict is not None:
+            return remote_server(late_verdict)
         assert answer is not None
         if isinstance(answer, RequestFailed):
             if answer.reply is not None and answer.status == 200:
                 raise answer.reply from answer
             raise answer
-        return await self._shaken(self._connection.result(sent, answer), revision, exactly=exactly)
+        return await self._complete_handshake(self._connection.result(sent, answer), revision, exactly=exactly)
 
-    async def _shaken(self, result: InitializeResult, revision: Revision, *, exactly: bool) -> RemoteServer:
+    async def _complete_handshake(self, result: InitializeResult, revision: Revision, *, exactly: bool) -> RemoteServer:
         version = result.protocol_version
         if version not in HANDSHAKE_VERSIONS or (exactly and version != revision.version):
             expected = revision.version if exactly else f"one of {', '.join(HANDSHAKE_VERSIONS)}"

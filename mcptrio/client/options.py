@@ -1,6 +1,6 @@
-"""How a client connects and behaves.
+"""The options of a client.
 
-``connect`` and the host make the options; the client passes them on to its supervisor, sessions and negotiations.
+``connect`` and the host make them. The client passes them on to its supervisor, sessions and negotiations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mcptrio.protocol.model.logging import LoggingLevel
 __all__ = ["OWN_INFO", "ClientOptions"]
 
 OWN_INFO = Implementation(name="mcptrio", version=__version__)
-"""Sent by clients whose program gives no name and version."""
+"""The name and version of clients whose program gives none."""
 
 
 @frozen(kw_only=True)
@@ -24,7 +24,7 @@ class ClientOptions:
     """The options of one client.
 
     Args:
-        name: The user's name for the server, shown until the server has sent its own.
+        name: The user's name for the server, which is shown until the server has sent its own.
         info: Name and version of the client.
         revision: The only acceptable revision, or ``None``.
         known: The version that an earlier client negotiated with this server, or ``None``. Skips the discovery.

@@ -1,7 +1,8 @@
-"""Sends one request of a client until it has a result: retries it where that is safe, and answers input requests.
+"""Sends one request of a client until it has a result: retries it if that is safe, and answers input requests.
 
-Client calls this for each of its methods. A request that may have changed something is never sent twice. The handlers
-ask the user for consent to each page; without it, the server's error is raised and no page is opened.
+Client calls this for each of its methods. A request that may have changed something is never sent twice. If the server
+requires the user to open pages, the handlers ask for consent to each page. Without consent, the server's error is
+raised and no page is opened.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, "Client Requirements"; MCP 2025-11-25, basic/transports, "Session
 Management", and client/elicitation, "URL Elicitation Required Error" and "Completion Notifications".
@@ -53,14 +54,14 @@ _REPEATABLE_METHODS = frozenset(
         "completion/complete",
         "tasks/get",
         "tasks/result",
-        # Both may arrive twice: answers to answered questions are ignored, and so is a second cancellation.
+        # The server ignores answers to answered questions, and a second cancellation.
         "tasks/update",
         "tasks/cancel",
     }
 )
 MAX_REPEATS = 2
 FIRST_PAUSE_SECONDS = 0.1
-"""Seconds before the first retry; doubled for each further one."""
+"""Seconds before the first retry. They are doubled for each further one."""
 RATE_LIMITED_PAUSE_SECONDS = 1.0
 """Seconds before the first retry after HTTP 429 without ``Retry-After``."""
 MAX_RETRY_AFTER_SECONDS = 30.0
@@ -68,13 +69,13 @@ MAX_RETRY_AFTER_SECONDS = 30.0
 # HTTP statuses after which the same request may succeed; None stands for a lost connection.
 _TRANSIENT_STATUSES = frozenset({None, 429, 502, 503, 504})
 MAX_ROUNDS = 10
-"""Repetitions of one request with answers."""
+"""Times that one request is repeated with answers."""
 MAX_QUESTIONS = 32
-"""Questions in one result; they are answered concurrently."""
+"""Questions in one result, which are answered concurrently."""
 FIRST_ROUND_PAUSE_SECONDS = 0.05
 """Seconds before the request is repeated if the server asked nothing and only needs time. Doubled each time."""
 MAX_PAGES = 8
-"""Pages that one error may ask for; the rest is ignored."""
+"""Pages that one error may require; further ones are ignored."""
 PAGE_RETRY_SECONDS = 10.0
 """Seconds after which the request is repeated without a completion notification, which servers need not send."""
 
@@ -100,7 +101,7 @@ class ClientRequests:
         """Send a request and return its result, on a new session if the current one is lost.
 
         Args:
-            param_headers: Header name to the path of the argument that it repeats.
+            param_headers: Maps each header name to the path of the argument that the header repeats.
         """
         pause, repeats, is_renewed = FIRST_PAUSE_SECONDS, 0, False
         while True:
@@ -124,12 +125,12 @@ class ClientRequests:
                 is_renewed = True
                 await self._supervisor.until_lost(generation)
             except (RequestFailed, ConnectionClosed, Overloaded) as failed:
-                wait = max(pause, self._wait(failed))
+                delay = max(pause, self._retry_delay(failed))
                 longest = MAX_RETRY_AFTER_SECONDS if timeout is None else min(timeout, MAX_RETRY_AFTER_SECONDS)
-                if method not in _REPEATABLE_METHODS or repeats == MAX_REPEATS or wait > longest:
+                if method not in _REPEATABLE_METHODS or repeats == MAX_REPEATS or delay > longest:
                     raise
                 repeats += 1
-                await trio.sleep(wait)
+                await trio.sleep(delay)
                 pause *= 2
 
     async def send_with_input(
@@ -143,14 +144,14 @@ class ClientRequests:
         meta: Mapping[str, Any] | None = None,
         without_input: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Send a request whose result may ask for input; the handlers answer.
+        """Send a request whose result may ask for input, and have the handlers answer.
 
         Args:
-            without_input: A function called with a result that took no input. Only such a result may be cached.
+            without_input: Called with a result for which no input was needed. Only such a result may be cached.
 
         Raises:
-            MCPError: A question could not be answered; the request is not repeated.
-            RemoteProtocolError: The server asks for nothing, too many things at once, or too often.
+            MCPError: A question could not be answered, so the request is not repeated.
+            RemoteProtocolError: The server asks for nothing, asks too many questions at once, or asks too often.
             URLElicitationRequired: The user declined to open a page or took too long, or the server asks for further
                 pages.
         """
@@ -185,13 +186,13 @@ class ClientRequests:
             if len(questions) > MAX_QUESTIONS:
                 raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions at once, got {len(questions)}")
             answers = await answer_all(session, questions)
-            # requestState is opaque to the client: returned unchanged, and only with the request that it came from.
+            # requestState is opaque. It is returned unchanged, and only with a repetition of the same request.
             result = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
             if not isinstance(result, InputRequiredResult):
                 return result
         raise RemoteProtocolError(f"the server asked for input {MAX_ROUNDS + 1} times during one request")
 
-    def _wait(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
+    def _retry_delay(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
         """Return the seconds to wait before a retry; infinity if a retry would fail too."""
         if isinstance(failed, ConnectionClosed):
             return 0.0 if self._supervisor.restarts else inf
@@ -210,31 +211,31 @@ class ClientRequests:
                 raise
             required = refusal
         session = await self._supervisor.current()
-        # 2026-07-28 asks for URLs with input requests; there the error is final.
+        # 2026-07-28 asks for URLs with input requests, so this error is final there.
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
         pages = _pages(session, required)
-        # Registered before the user is asked: a quick user may finish before the handler returns.
+        # Registered before the user is asked, because a quick user may finish before the handler returns.
         ids = [page.elicitation_id for page in pages if page.elicitation_id is not None]
-        done = [session.url_done(id) for id in ids]
+        completions = [session.url_completion(id) for id in ids]
         try:
             for page in pages:
                 answer = await session.answer("elicitation/create", page)
                 if answer.action != "accept":
                     raise required
-            # Counted from the consent.
+            # The timeout begins with the consent.
             deadline = trio.current_time() + self._input_timeout
             while True:
                 with trio.move_on_at(min(deadline, trio.current_time() + PAGE_RETRY_SECONDS)):
-                    for event in done:
+                    for event in completions:
                         await event.wait()
                 # All pages are done, or the interval has passed.
-                is_last = all(event.is_set() for event in done) or trio.current_time() >= deadline
+                is_last = all(event.is_set() for event in completions) or trio.current_time() >= deadline
                 try:
                     return await send()
-                except URLElicitationRequired as again:
-                    # A page that the user has not seen needs a new consent, so the error goes to the caller.
-                    if is_last or {page.url for page in _pages(session, again)} - {page.url for page in pages}:
+                except URLElicitationRequired as second_refusal:
+                    # A page that the user has not seen needs a new consent, so the caller gets the error.
+                    if is_last or {page.url for page in _pages(session, second_refusal)} - {page.url for page in pages}:
                         raise
         finally:
             for id in ids:
@@ -242,7 +243,7 @@ class ClientRequests:
 
 
 def _pages(session: ClientSession, required: URLElicitationRequired) -> list[ElicitURLParams]:
-    """Return the pages of the error; raise the error itself if its list is empty or malformed."""
+    """Return the pages of the error. Raise the error itself if its list is empty or malformed."""
     elicitations = required.elicitations[:MAX_PAGES]
     if not elicitations:
         raise required
@@ -272,7 +273,7 @@ async def answer_all(session: ClientSession, questions: Mapping[str, InputReques
             failed.append(error)
             scope.cancel()
 
-    # The common case needs no nursery, and its exception no group.
+    # With one question, which is the usual case, no nursery is needed, and an exception is not wrapped in a group.
     if len(questions) == 1:
         [(key, question)] = questions.items()
         await answer(key, question)

@@ -29,17 +29,17 @@ __all__ = ["ServerRequests"]
 _log = logging.getLogger("mcptrio.client.server_requests")
 
 MAX_SERVER_REQUESTS = 64
-"""Requests answered concurrently; the next one is refused."""
+"""Requests that are answered concurrently. The next one is refused."""
 MAX_UNSENT_ANSWERS = 256
-"""Answers being sent; the next one is dropped. Over HTTP each is a separate request, which the server may not
-accept."""
+"""Answers that are being sent. The next one is dropped. Over HTTP, each answer is a separate request, which the server
+may not accept."""
 
 
 class ServerRequests:
     """Answers the requests of one server.
 
     Args:
-        nursery: Runs the tasks; ends with the link.
+        nursery: Runs the tasks, and ends with the link.
         answer: Answers a request, given its method and params.
         send_timeout: Seconds to send an answer.
     """
@@ -58,11 +58,11 @@ class ServerRequests:
         self._answer = answer
         self._send_timeout = send_timeout
         self._scopes: dict[object, trio.CancelScope] = {}
-        self._unsent = 0
+        self._unsent_count = 0
 
-    def take(self, request: RequestReceived) -> None:
+    def start(self, request: RequestReceived) -> None:
         """Start answering a request. Does not block."""
-        # A ping is answered without a task and beyond the limit: it shows only that the client reads.
+        # A ping is answered without a task, even beyond the limit, because it only checks that the client reads.
         if request.method.name == "ping":
             self.send(self._connection.answer(request, EmptyResult()), request.peer.revision)
         elif len(self._scopes) >= MAX_SERVER_REQUESTS:
@@ -73,7 +73,7 @@ class ServerRequests:
             self._nursery.start_soon(self._serve, request)
 
     def cancel(self, id: object) -> bool:
-        """Cancel the handler of a request; return False if no such request is being answered."""
+        """Cancel the handler of a request. Return ``False`` if no such request is being answered."""
         scope = self._scopes.get(id)
         if scope is not None:
             scope.cancel()
@@ -81,10 +81,10 @@ class ServerRequests:
 
     def send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         """Start sending an answer. Does not block."""
-        if self._unsent >= MAX_UNSENT_ANSWERS:
+        if self._unsent_count >= MAX_UNSENT_ANSWERS:
             _log.debug("%s: an answer is dropped: the server takes none", self._link.name)
         else:
-            self._unsent += 1
+            self._unsent_count += 1
             self._nursery.start_soon(self._send, message, revision)
 
     async def _serve(self, request: RequestReceived) -> None:
@@ -103,7 +103,7 @@ class ServerRequests:
             self.send(served.reply, request.peer.revision)
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
-        # The deadline is inside with_consent: the time in which the user decides does not count.
+        # The deadline is inside with_consent, so that it does not include the time in which the user decides.
         async def send() -> None:
             with trio.fail_after(self._send_timeout):
                 await self._link.send(message, revision)
@@ -113,4 +113,4 @@ class ServerRequests:
         except (MCPTrioError, trio.TooSlowError) as error:
             _log.warning("%s: an answer did not get through: %s", self._link.name, error)
         finally:
-            self._unsent -= 1
+            self._unsent_count -= 1

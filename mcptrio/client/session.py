@@ -1,7 +1,7 @@
 """One session with one server over one link: requests, notifications and the server's own requests.
 
-ClientSupervisor creates a ClientSession for each link and negotiates it again if the server forgets it. Only the end of
-the link ends a session; no message of the server does.
+ClientSupervisor creates a ClientSession for each link, and negotiates again if the server forgets the session. Only the
+end of the link ends a ClientSession. A message of the server never does.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning and basic/index.
 """
@@ -57,7 +57,7 @@ class ClientSession:
 
     Args:
         log_level: The least severe log level to request, or ``None``.
-        notified: A function called with each notification that the session does not handle itself.
+        notified: Called with each notification that the session does not handle itself.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class ClientSession:
         self._handlers = options.handlers
         self._timeouts = options.timeouts
         self.log_level: LoggingLevel | None = log_level
-        self._pass_on = notified
+        self._on_notification = notified
         self._log_limit = LogLimit()
         self._connection = ClientConnection(info=options.info, capabilities=self._handlers.capabilities())
         self._calls = Calls(self._timeouts, self._start_cancelling)
-        # None while no link is attached that could carry an answer.
+        # None while there is no link, so that no answer could be sent.
         self._server_requests: ServerRequests | None = None
         # By elicitation id; set when the server reports that the user has finished on the page.
-        self._urls: dict[str, trio.Event] = {}
+        self._url_events: dict[str, trio.Event] = {}
         self._last_received = trio.current_time()
-        self.given_up = ""
-        """Why the client ended the session; empty otherwise."""
+        self.end_reason = ""
+        """Why the client has ended the session; empty otherwise."""
         # Set when the server sends requests in a revision that does not allow them.
         self._violation = ""
         self._link: Link | None = None
@@ -115,10 +115,10 @@ class ClientSession:
             RequestFailed, ConnectionClosed: The server is unreachable.
             SessionLost: The server forgot the session during the handshake.
         """
-        server = await self._negotiator.agree(known)
+        server = await self._negotiator.negotiate(known)
         self.server = server
         self.link.start_listening(server.revision)
-        # Before 2026-07-28 a session has one log level; afterwards each request carries it (see request()).
+        # Before 2026-07-28, a session has one log level. Since then, each request has its own (see request()).
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self.log_level is not None and by_session:
             try:
@@ -145,7 +145,7 @@ class ClientSession:
         return self.server.revision
 
     @property
-    def asker(self) -> str:
+    def display_name(self) -> str:
         """The server's name to show to the user: its own title, and the user's name for it if that differs."""
         info = self.server.info if self.server is not None else None
         name = (info.title or info.name) if info is not None else self._options.name
@@ -167,10 +167,10 @@ class ClientSession:
             params: The params object of the method; or a mapping in wire form, which is sent whatever the server
                 declares.
             timeout: Seconds to wait since the request or its last progress report; by default ``timeouts.idle``.
-            param_headers: Header name to the path of the argument that it repeats.
+            param_headers: Maps each header name to the path of the argument that the header repeats.
 
         Raises:
-            MethodNotFound: The server does not declare the capability of the method; nothing was sent.
+            MethodNotFound: The server does not declare the capability of the method. Nothing was sent.
             MCPError: The server answered with an error.
             RemoteProtocolError: The result is malformed.
             RequestTimeout, RequestFailed, SessionLost, ConnectionClosed: No answer was received.
@@ -192,14 +192,14 @@ class ClientSession:
         except RequestFailed as failed:
             await self._raise_refusal(failed, sent, within=timeout)
         except ConnectionClosed as closed:
-            # The link reports only that it was closed; the reason is that pings went unanswered.
-            if self.given_up:
-                raise ConnectionClosed(self.given_up) from closed
+            # The link only reports that it was closed. The reason is that the server has not answered a ping.
+            if self.end_reason:
+                raise ConnectionClosed(self.end_reason) from closed
             raise
-        except RequestTimeout as late:
+        except RequestTimeout as expired:
             # A server waiting for its own request in a revision without them is the likely cause of the timeout.
             if self._violation:
-                raise RequestTimeout(f"{late}; {self._violation}", seconds=late.seconds) from late
+                raise RequestTimeout(f"{expired}; {self._violation}", seconds=expired.seconds) from expired
             raise
         self._last_received = trio.current_time()
         return self._connection.result(sent, answer)
@@ -208,7 +208,7 @@ class ClientSession:
         """Send a request that the server answers only when its stream ends.
 
         Args:
-            begun: A function called with the id of the request before it is sent.
+            begun: Called with the id of the request before the request is sent.
         """
         sent = self._connection.request(method, params, revision=self.revision)
         begun(sent.message.id)
@@ -224,7 +224,7 @@ class ClientSession:
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
-        """Send a notification; return False if the specification has it, but not in this revision."""
+        """Send a notification. Return ``False`` if only other revisions of the specification have it."""
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
         is_ours = any(each.server_methods.get(method) is not None for each in REVISIONS.values())
@@ -242,21 +242,21 @@ class ClientSession:
         """Pass a question of the server to the handlers. No request of the client times out while a handler runs."""
         with self._calls.handler_running():
             return await self._handlers._answer(
-                method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
+                method, params, server=self.display_name, timeout=self._timeouts.input, revision=self.revision
             )
 
-    def url_done(self, elicitation_id: str) -> trio.Event:
+    def url_completion(self, elicitation_id: str) -> trio.Event:
         """Return the event that is set when the server reports that the user has finished on a page (2025-11-25)."""
-        return self._urls.setdefault(elicitation_id, trio.Event())
+        return self._url_events.setdefault(elicitation_id, trio.Event())
 
     def forget_url(self, elicitation_id: str) -> None:
-        self._urls.pop(elicitation_id, None)
+        self._url_events.pop(elicitation_id, None)
 
     async def keep_alive(self, scope: trio.CancelScope) -> None:
         """Ping the server after ``ping_interval`` seconds without a message, if the revision has pings.
 
         Args:
-            scope: Cancelled when a ping goes unanswered; :attr:`given_up` then has the reason.
+            scope: Cancelled when the server does not answer a ping. :attr:`end_reason` then has the reason.
         """
         if self.revision.server_methods.get("ping") is None:
             return
@@ -268,7 +268,7 @@ class ClientSession:
             try:
                 await self.request("ping", None, timeout=self._timeouts.ping)
             except RequestTimeout:
-                self.given_up = f"the server did not answer a ping within {self._timeouts.ping:g} s"
+                self.end_reason = f"the server did not answer a ping within {self._timeouts.ping:g} s"
                 scope.cancel()
                 return
             except SessionLost:
@@ -289,7 +289,7 @@ class ClientSession:
             self._notified(event)
         elif isinstance(event, RequestReceived):
             if self._server_requests is not None:
-                self._server_requests.take(event)
+                self._server_requests.start(event)
         elif isinstance(event, MessageRefused):
             if revision.inputs is not Inputs.BACK_CHANNEL:
                 # "clients do not send JSON-RPC responses" (basic/transports).
@@ -299,7 +299,7 @@ class ClientSession:
         elif isinstance(event, CancelReceived):
             # An id that is not a request of the server names a subscriptions/listen stream of the client.
             if self._server_requests is None or not self._server_requests.cancel(event.id):
-                self._pass_on(event)
+                self._on_notification(event)
         elif isinstance(event, Unexpected):
             _log.debug("%s: ignored %s", self.link.name, event.what)
 
@@ -326,7 +326,7 @@ class ClientSession:
             ErrorResponse.of(sent.message.id, failed.reply), sent.revision, sent.message.params
         )
         if failed.status in (429, 503) and not isinstance(error, Overloaded):
-            # mcptrio servers send their own error code for this; others send only the status and Retry-After.
+            # mcptrio servers send their own error code for this. Others send only the status and Retry-After.
             cls, wait = RateLimited if failed.status == 429 else Overloaded, failed.retry_after
             busy: MCPError = cls(failed.reply.message, retry_after=1.0 if wait is None else wait)
             busy.code, busy.data = failed.reply.code, failed.reply.data
@@ -356,12 +356,12 @@ class ClientSession:
             if self._log_limit.allows(self.link.name, is_connected=self.server is not None):
                 self._handlers._handle_log(params)
         elif isinstance(params, ElicitationCompleteParams):
-            done = self._urls.get(params.elicitation_id)
+            done = self._url_events.get(params.elicitation_id)
             if done is not None:
                 done.set()
             self._handlers._handle_url_completed(params.elicitation_id)
         else:
-            self._pass_on(event)
+            self._on_notification(event)
 
     def _start_cancelling(self, link: Link, sent: RequestSent) -> None:
         self.start_soon(self._send_cancellation, link, sent)

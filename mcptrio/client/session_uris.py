@@ -33,7 +33,7 @@ UNSUBSCRIBE_TIMEOUT = 1.0
 class _SharedSubscription:
     holders: int = 0
     is_subscribed: bool = False
-    # True once the server was asked, even without an answer: it may have subscribed nevertheless.
+    # True once the request was sent. Even without an answer, the server may have subscribed.
     may_be_subscribed: bool = False
     # Held during requests to the server, so that an unsubscribe never overtakes the next subscribe.
     lock: trio.Lock = field(factory=trio.Lock)
@@ -53,22 +53,22 @@ class SessionURIs:
 
     @asynccontextmanager
     async def subscribed(self, uris: Sequence[str]) -> AsyncIterator[None]:
-        """Keep these resources subscribed inside the context. Raises as :meth:`ClientSession.request` does."""
-        taken: dict[str, _SharedSubscription] = {}
+        """Keep these resources subscribed during the block. Raises the exceptions of :meth:`ClientSession.request`."""
+        held: dict[str, _SharedSubscription] = {}
         try:
             for uri in uris:
-                shared = taken[uri] = self._subscriptions.setdefault(uri, _SharedSubscription())
+                shared = held[uri] = self._subscriptions.setdefault(uri, _SharedSubscription())
                 shared.holders += 1
                 async with shared.lock:
                     if not shared.is_subscribed:
                         await self._begin(uri, shared)
             yield
         finally:
-            for shared in taken.values():
+            for shared in held.values():
                 shared.holders -= 1
-            if any(not shared.holders for shared in taken.values()):
-                # In a task, so that leaving a subscription does not wait for the server.
-                self._session.start_soon(self._release, taken)
+            if any(not shared.holders for shared in held.values()):
+                # In a task, so that ending a subscription does not wait for the server.
+                self._session.start_soon(self._release, held)
 
     async def _begin(self, uri: str, shared: _SharedSubscription) -> None:
         shared.may_be_subscribed = True
@@ -80,10 +80,10 @@ class SessionURIs:
             raise
         shared.is_subscribed = True
 
-    async def _release(self, taken: dict[str, _SharedSubscription]) -> None:
-        for uri, shared in taken.items():
+    async def _release(self, held: dict[str, _SharedSubscription]) -> None:
+        for uri, shared in held.items():
             async with shared.lock:
-                # Another subscription took the URI while this task waited for the lock.
+                # Another subscription may have begun while this task waited for the lock.
                 if shared.holders:
                     continue
                 shared.is_subscribed = False

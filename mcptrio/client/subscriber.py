@@ -1,8 +1,8 @@
 """A client's subscriptions to changes, which are renewed after a connection is lost.
 
-Client owns one Subscriber. Each subscription has a task: in 2026-07-28 it keeps a ``subscriptions/listen`` stream open,
-in older revisions it subscribes to resources on the session. A subscription ends when its context is left or the server
-refuses it; a broken connection does not end it.
+Client owns one Subscriber. Each subscription has a task. In 2026-07-28, the task keeps a ``subscriptions/listen``
+stream open. In older revisions, it subscribes to resources on the session. A subscription ends when its block ends or
+the server refuses it. A lost connection does not end it.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -48,7 +48,7 @@ def distinct_uris(uris: Sequence[str]) -> tuple[str, ...]:
     """Return each URI once.
 
     Raises:
-        TypeError: It is one string, whose characters would be the URIs.
+        TypeError: The argument is one string, whose characters would be taken as URIs.
     """
     if isinstance(uris, str):
         raise TypeError(f"uris: expected a sequence of URIs, such as [{uris!r}], got a string")
@@ -59,8 +59,8 @@ class Subscriber:
     """The subscriptions of one client.
 
     Args:
-        changed: A function called for each watched change when a subscription starts, because the cache may have missed
-            one before.
+        changed: Called with each watched change when a subscription starts, because the cache may have missed earlier
+            ones.
     """
 
     def __init__(self, supervisor: ClientSupervisor, changed: Callable[[Change], None], options: ClientOptions) -> None:
@@ -69,13 +69,13 @@ class Subscriber:
         self._name = options.name
         self._ack_timeout = options.timeouts.idle
         self._subscriptions: list[Changes] = []
-        # The resources subscribed to, with the generation of the session that they belong to.
+        # The generation of the session, and the resources to which the session is subscribed.
         self._uris: tuple[int, SessionURIs] | None = None
         self._streams: dict[Changes, _Stream] = {}
 
     @asynccontextmanager
     async def open(self, wanted: SubscriptionFilter) -> AsyncIterator[Changes]:
-        """Subscribe inside the context.
+        """Subscribe during the block.
 
         Raises:
             MCPError: The server reports none of these changes.
@@ -84,7 +84,7 @@ class Subscriber:
         self._subscriptions.append(changes)
         try:
             async with open_hidden_nursery() as nursery:
-                failure = await nursery.start(self._keep, changes)
+                failure = await nursery.start(self._run, changes)
                 if failure is not None:
                     raise failure
                 yield changes
@@ -95,8 +95,8 @@ class Subscriber:
         """Pass a notification to the subscriptions that it concerns.
 
         Args:
-            change: The change that it reports, or ``None``.
-            id: Id of its ``subscriptions/listen`` stream, or ``None``.
+            change: The change that the notification reports, or ``None``.
+            id: The id of the ``subscriptions/listen`` stream, or ``None``.
         """
         concerned = [changes for changes in self._subscriptions if id is None or changes.id == id]
         for changes in concerned:
@@ -114,28 +114,28 @@ class Subscriber:
                 stream.scope.cancel()
 
     def end(self) -> None:
-        """End all subscriptions: no session will follow."""
+        """End all subscriptions, because no session will follow."""
         for changes in self._subscriptions:
             changes.end(ConnectionClosed(f"{self._name}: the connection ended"))
 
     # One subscription
 
-    async def _keep(self, changes: Changes, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+    async def _run(self, changes: Changes, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         """Keep one subscription alive. Reports ``None`` to ``task_status`` once it exists, or the exception."""
-        waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
+        pending_status: trio.TaskStatus[MCPTrioError | None] | None = task_status
 
         def begun() -> None:
-            nonlocal waiting
+            nonlocal pending_status
             for change in changes.everything():
                 self._changed(change)
-            if waiting is None:
+            if pending_status is None:
                 # Changes between the old subscription and this one were not reported.
                 changes.take_all()
                 return
-            if changes.tells_nothing:
+            if changes.reports_nothing:
                 raise MethodNotFound(f"{self._name} reports none of these changes: {', '.join(changes.missing)}")
-            waiting.started(None)
-            waiting = None
+            pending_status.started(None)
+            pending_status = None
 
         backoff = Backoff()
         while True:
@@ -155,11 +155,15 @@ class Subscriber:
                 continue
             except MCPTrioError as error:
                 failure = error
-            if waiting is not None:
-                waiting.started(failure or ConnectionClosed(f"{self._name}: the server ended the stream of changes"))
+            if pending_status is not None:
+                pending_status.started(
+                    failure or ConnectionClosed(f"{self._name}: the server ended the stream of changes")
+                )
                 return
-            # The server's refusal is final; any other failure may pass.
-            if failure is not None and (isinstance(failure, MCPError | AuthorizationError) or self._supervisor.is_over):
+            # A refusal is final. Another failure may be temporary.
+            if failure is not None and (
+                isinstance(failure, MCPError | AuthorizationError) or self._supervisor.has_ended
+            ):
                 changes.end(failure)
                 return
             # A subscription that lasted longer than the longest pause was a success.
@@ -180,7 +184,7 @@ class Subscriber:
         if self._uris is None or self._uris[0] != generation:
             self._uris = generation, SessionURIs(session, lambda: self._supervisor.generation == generation)
         async with self._uris[1].subscribed(changes.honoured.resource_subscriptions):
-            # Notifications arrive over the GET stream; before it is open they would be lost.
+            # Notifications arrive on the GET stream, and would be lost before it is open.
             await session.link.until_listening()
             begun()
             await self._supervisor.until_lost(generation)

@@ -1,7 +1,7 @@
 """Changes that a server reports, as an async iterator.
 
 The Subscriber fills a Changes object, in the same way for ``resources/subscribe`` (handshake revisions) and
-``subscriptions/listen`` (2026-07-28). No change is missed: after a gap, everything subscribed to is reported as
+``subscriptions/listen`` (2026-07-28). No change is missed: after a gap, each watched list and resource is reported as
 changed.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
@@ -24,7 +24,7 @@ ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
 """The kind of a change: one of the lists, or the contents of one resource (``resource``)."""
 
 MAX_UNREAD_CHANGES = 1000
-"""Distinct unread changes. One more reports everything subscribed to as changed."""
+"""Distinct unread changes. After one more, each watched list and resource is reported as changed."""
 
 _KINDS: dict[str, ChangeKind] = {
     "notifications/tools/list_changed": "tools",
@@ -42,7 +42,7 @@ class Change:
 
     Args:
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one resource.
-        uri: The resource; may be below the URI that was subscribed to.
+        uri: The resource, which may be below the subscribed URI.
     """
 
     kind: ChangeKind
@@ -94,7 +94,7 @@ class Changes:
         Raises:
             ConnectionClosed: The connection has ended, and all changes were read.
         """
-        # No full checkpoint: a change that is already here is returned without giving other tasks a turn.
+        # Not a full checkpoint, so that a queued change is returned without giving other tasks a turn.
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._waiting:
             if self._ended is not None:
@@ -137,7 +137,7 @@ class Changes:
             self._lot.unpark_all()
 
     @property
-    def tells_nothing(self) -> bool:
+    def reports_nothing(self) -> bool:
         """True if changes are wanted and the server reports none of them."""
         return self.wanted != SubscriptionFilter() and self.honoured in (None, SubscriptionFilter())
 

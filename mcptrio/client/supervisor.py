@@ -17,10 +17,10 @@ DISCONNECTED  no link, for a pause that doubles           waits
 CLOSED        no link, and no further attempt             raises ConnectionClosed with the reason
 ============  ==========================================  ====================================================
 
-- Leaving the ``async with connect(...)`` block leads from every state to CLOSED.
-- Each transition to READY starts a new generation. The client clears its cache first.
-- A session stays set until this task notices that its link has closed, so ``current()`` checks the link as well.
-- Only the link reports that a session is lost, so requests that fail together cause a single renewal.
+- The end of the ``async with connect(...)`` block leads from every state to CLOSED.
+- Each transition to READY starts a new generation. The client clears its cache before that.
+- The session stays set until this task notices that its link has closed, so ``current()`` checks the link as well.
+- Only the link reports that a session is lost, so requests that fail together cause only one renewal.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -62,7 +62,7 @@ _log = logging.getLogger("mcptrio.client.supervisor")
 class _StateChange:
     """One wait for the next change of the session's state."""
 
-    over: trio.Event = field(factory=trio.Event)
+    event: trio.Event = field(factory=trio.Event)
     failure: MCPTrioError | None = None
     """The reason if the change is a failed attempt to negotiate a session."""
 
@@ -73,7 +73,7 @@ class ClientSupervisor:
     Args:
         openers: Transports that reach the server, in the order in which they are tried.
         make_session: Creates a session that has not been negotiated.
-        settled: A function called before each session except the first is used.
+        settled: Called before the client uses each session except the first.
     """
 
     def __init__(
@@ -89,39 +89,39 @@ class ClientSupervisor:
         self._settled = settled
         self._options = options
         self._watcher = watcher
-        self._known = options.known
+        self._known_version = options.known
         self._session: ClientSession | None = None
         # The session, or the previous one while the client is not connected.
         self.last_session: ClientSession | None = None
         # Number of sessions so far; a renewed session counts as a new one.
         self.generation = 0
-        # Replaced whenever the session is set or removed, an attempt fails, or the supervisor ends.
-        self._turn = _StateChange()
+        # Signalled and replaced whenever the session is set or removed, an attempt fails, or the supervisor ends.
+        self._state_change = _StateChange()
         self._ended: str | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         """Stay connected until cancelled. Reports ``None`` to ``task_status`` once connected, or the exception."""
         try:
-            await self._keep(task_status)
+            await self._stay_connected(task_status)
         finally:
             if self._ended is None:
                 self._end("the block of `async with connect(...)` has ended")
 
-    async def _keep(self, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+    async def _stay_connected(self, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         backoff = Backoff()
-        waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
+        pending_status: trio.TaskStatus[MCPTrioError | None] | None = task_status
         while True:
             started = trio.current_time()
             try:
-                reason = await with_consent(partial(self._connected, waiting))
-                waiting = None
+                reason = await with_consent(partial(self._connect_once, pending_status))
+                pending_status = None
             except MCPTrioError as error:
                 reason = str(error)
                 self._discover_again(error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
-                if waiting is not None:
+                if pending_status is not None:
                     self._end(reason)
-                    waiting.started(error)
+                    pending_status.started(error)
                     return
             if not self._options.restart:
                 self._end(reason)
@@ -134,13 +134,13 @@ class ClientSupervisor:
             await trio.sleep(pause)
 
     async def current(self, within: float | None = None) -> ClientSession:
-        """Return the session; wait while none is ready. Executes a checkpoint only if it waits.
+        """Return the session, waiting until one is ready. This is a checkpoint only if it waits.
 
         Args:
             within: Seconds to wait, at most and by default ``timeouts.connect``.
 
         Raises:
-            ConnectionClosed: No session became ready in time, or none will.
+            ConnectionClosed: No session became ready in time, or the client has ended.
             RequestFailed: The server has forgotten the session and refuses a new one.
         """
         if self._is_usable(self._session):
@@ -148,20 +148,20 @@ class ClientSupervisor:
         seconds = min(self._options.timeouts.connect, inf if within is None else within)
         with trio.move_on_after(seconds):
             while self._ended is None:
-                turn = self._turn
-                await turn.over.wait()
+                change = self._state_change
+                await change.event.wait()
                 if self._is_usable(self._session):
                     return self._session
-                if turn.failure is not None:
-                    status = getattr(turn.failure, "status", None)
-                    # A failed renewal is raised at once, so that its callers learn the reason before the next attempt.
-                    raise RequestFailed(str(turn.failure), status=status, delivered=False) from turn.failure
+                if change.failure is not None:
+                    status = getattr(change.failure, "status", None)
+                    # Raised at once, so that the callers get the reason before the next attempt.
+                    raise RequestFailed(str(change.failure), status=status, delivered=False) from change.failure
         raise ConnectionClosed(self._ended or f"not connected again within {seconds:g} s")
 
     async def until_lost(self, generation: int) -> None:
         """Wait until the session of this generation is no longer in use."""
         while self._ended is None and self._session is not None and self.generation == generation:
-            await self._turn.over.wait()
+            await self._state_change.event.wait()
 
     @property
     def restarts(self) -> bool:
@@ -169,43 +169,43 @@ class ClientSupervisor:
         return self._options.restart and self._ended is None
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         return self._ended is not None
 
     # Private
 
-    async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
-        """Open a link and serve it until it closes; return the reason. Raises if no session could be negotiated."""
-        for opener in (ways := list(self._openers)):
+    async def _connect_once(self, pending_status: trio.TaskStatus[MCPTrioError | None] | None) -> str:
+        """Open a link, serve it until it closes, and return the reason. Raises if no session could be negotiated."""
+        for opener in (openers := list(self._openers)):
             try:
                 try:
-                    return await self._try_opener(opener, self._known, waiting)
+                    return await self._try_opener(opener, self._known_version, pending_status)
                 except ConnectionClosed as error:
-                    if self._known is not None or self._options.revision is not None:
+                    if self._known_version is not None or self._options.revision is not None:
                         raise
-                    # Some servers exit at a first request that they do not know, such as server/discover.
+                    # Some servers exit if they do not know the first request, such as server/discover.
                     _log.info("%s; trying once more with a handshake", error)
                     try:
-                        return await self._try_opener(opener, LATEST_HANDSHAKE.version, waiting)
+                        return await self._try_opener(opener, LATEST_HANDSHAKE.version, pending_status)
                     except ConnectionClosed:
-                        # A channel cannot be opened twice; only the first error has the cause.
+                        # An open channel cannot be opened again, so only the first error has the cause.
                         raise error from None
             except RequestFailed as failed:
-                # 401 and 403 are about credentials, which another transport to the same server does not change.
+                # 401 and 403 concern credentials, which are the same for another transport.
                 refuses = failed.status is not None and 400 <= failed.status < 500 and failed.status not in (401, 403)
-                if opener is ways[-1] or not refuses or isinstance(failed, SessionLost):
+                if opener is openers[-1] or not refuses or isinstance(failed, SessionLost):
                     raise
                 _log.info("%s; trying another transport", failed)
         raise AssertionError("there is at least one opener")
 
     async def _try_opener(
-        self, opener: LinkOpener, known: str | None, waiting: trio.TaskStatus[MCPTrioError | None] | None
+        self, opener: LinkOpener, known: str | None, pending_status: trio.TaskStatus[MCPTrioError | None] | None
     ) -> str:
-        # The reason if the client is cancelled or removed; the branches below know better ones.
+        # The reason if the client is cancelled or removed.
         reason = "it was disconnected"
         self._watcher.opening()
         try:
-            reason = await self._serve_link(opener, known, waiting)
+            reason = await self._serve_link(opener, known, pending_status)
             return reason
         except MCPTrioError as error:
             reason = str(error)
@@ -214,51 +214,51 @@ class ClientSupervisor:
             self._watcher.ended(reason)
 
     async def _serve_link(
-        self, opener: LinkOpener, known: str | None, waiting: trio.TaskStatus[MCPTrioError | None] | None
+        self, opener: LinkOpener, known: str | None, pending_status: trio.TaskStatus[MCPTrioError | None] | None
     ) -> str:
         session = self._make_session()
-        is_settled = False
+        is_negotiated = False
         try:
-            # Two nurseries unwrap exception groups: those of this body, and those of the link's own nursery.
+            # Two nurseries unwrap exception groups: one those of this body, the other those of the link's nursery.
             async with open_hidden_nursery(), opener(session.receive) as link, open_hidden_nursery() as nursery:
                 with session.attached(link, nursery):
                     await self._negotiate(session, known)
-                    # Try this one first next time; the others stay, since the server may change its transport.
+                    # Try this opener first next time. The others are kept, because the server may change its transport.
                     self._openers.sort(key=lambda each: each is not opener)
-                    is_settled = True
-                    self._set(session)
+                    is_negotiated = True
+                    self._set_session(session)
                     try:
-                        if waiting is not None:
-                            waiting.started(None)
+                        if pending_status is not None:
+                            pending_status.started(None)
                         return await self._keep_link(session)
                     finally:
-                        # Closing the link may take a while; requests must not use the session meanwhile.
-                        self._set(None)
+                        # Closing the link may take a while, and requests must not use the session in the meantime.
+                        self._set_session(None)
         except MCPTrioError as error:
-            if not is_settled:
+            if not is_negotiated:
                 raise
             return str(error)
 
     async def _keep_link(self, session: ClientSession) -> str:
-        """Renew the session whenever the server forgets it; return why the link closed."""
+        """Renew the session whenever the server forgets it. Return why the link has closed."""
         backoff = Backoff()
-        renewed = -inf
+        renewed_at = -inf
         while True:
             reason = await self._watch_session(session)
             if reason is not None:
                 return reason
-            self._set(None)
+            self._set_session(None)
             # Pauses grow if the server forgets each new session soon.
-            if renewed is not None and trio.current_time() - renewed < MAX_PAUSE_SECONDS:
+            if renewed_at is not None and trio.current_time() - renewed_at < MAX_PAUSE_SECONDS:
                 await trio.sleep(backoff.next_pause())
             else:
                 backoff.reset()
             await self._renew(session)
-            renewed = trio.current_time()
-            self._set(session)
+            renewed_at = trio.current_time()
+            self._set_session(session)
 
     async def _watch_session(self, session: ClientSession) -> str | None:
-        """Ping the server until the link closes; return the reason, or ``None`` if only the session is lost."""
+        """Ping the server until the link closes. Return the reason, or ``None`` if only the session is lost."""
         reason: str | None = None
         async with trio.open_nursery() as nursery:
             if self._options.ping_interval:
@@ -266,62 +266,62 @@ class ClientSupervisor:
             try:
                 reason = await session.link.wait_closed()
             except SessionLost as lost:
-                # Raised here, it would leave the nursery in a group together with a Cancelled from outside.
+                # If this were raised here, the nursery could wrap it in a group with a Cancelled from outside.
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
             nursery.cancel_scope.cancel()
-        return reason or session.given_up or None
+        return reason or session.end_reason or None
 
     async def _renew(self, session: ClientSession) -> None:
         """Negotiate a new session on the same link. Callers that wait receive the error of each failed attempt."""
         backoff = Backoff()
         while not session.link.closed:
             try:
-                await with_consent(lambda: self._negotiate(session, self._known))
+                await with_consent(lambda: self._negotiate(session, self._known_version))
                 return
             except MCPTrioError as error:
-                is_known = self._known is not None
+                is_known = self._known_version is not None
                 self._discover_again(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
-                    # At once: the server may have been upgraded and no longer speak the known version.
+                    # Without a pause, because the server may only have been upgraded and no longer speak that version.
                     continue
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 pause = backoff.next_pause()
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
-                self._end_turn(error)
+                self._signal_change(error)
             await trio.sleep(pause)
 
     async def _negotiate(self, session: ClientSession, known: str | None) -> None:
         with trio.move_on_after(self._options.timeouts.connect):
             await session.negotiate(known)
-            self._known = session.revision.version
+            self._known_version = session.revision.version
             return
-        # ConnectionClosed would make _connected try a handshake, which would wait as long again.
+        # After ConnectionClosed, _connect_once would try a handshake, which would wait for the same time again.
         raise RequestFailed(f"{session.link.name} did not answer within {self._options.timeouts.connect:g} s")
 
     def _discover_again(self, error: MCPTrioError) -> None:
         if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
-            # The server has answered, so it may run another version by now: discover its revision again.
-            self._known = None
+            # The server has answered, but may run another version by now, so discover its revision again.
+            self._known_version = None
 
     def _end(self, reason: str) -> None:
         self._ended = reason
-        self._set(None)
+        self._set_session(None)
 
-    def _set(self, session: ClientSession | None) -> None:
+    def _set_session(self, session: ClientSession | None) -> None:
         if session is not None and self.generation:
             # Entries of the previous session must not be served to callers of the new one.
             self._settled()
         self._session = session
         self.last_session = session or self.last_session
         self.generation += session is not None
-        self._end_turn()
+        self._signal_change()
         if session is not None:
             self._watcher.settled()
 
-    def _end_turn(self, failure: MCPTrioError | None = None) -> None:
-        turn, self._turn = self._turn, _StateChange()
-        turn.failure = failure
-        turn.over.set()
+    def _signal_change(self, failure: MCPTrioError | None = None) -> None:
+        change, self._state_change = self._state_change, _StateChange()
+        change.failure = failure
+        change.event.set()
 
     @staticmethod
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:

@@ -1,7 +1,7 @@
 """One ``subscriptions/listen`` stream for all tasks that a client follows.
 
-Client owns one TaskListener. A ClientTask waits for its next state with it, and polls where the server does not report
-the task. Notifications may be lost, so it also polls now and then while the server reports it.
+Client owns one TaskListener. A ClientTask waits for its next state with it, and polls if the server does not report the
+task. Notifications may be lost, so a reported task is polled too, with longer pauses.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28, "Task Status Notifications".
 """
@@ -31,9 +31,9 @@ __all__ = ["FollowedTask", "TaskListener"]
 _log = logging.getLogger("mcptrio.client.task_listener")
 
 MAX_TASKS: Final = 100
-"""Tasks in one stream; further ones are polled until others have ended."""
+"""Tasks in one stream. Further ones are polled until others have ended."""
 GATHER_SECONDS: Final = 0.05
-"""Seconds before a stream is opened, so that calls made together share it."""
+"""Seconds before a stream is opened, so that calls that begin together share it."""
 REOPEN_SECONDS: Final = 1.0
 """Seconds between two streams. The server reports each task again on each of them."""
 
@@ -43,29 +43,29 @@ class FollowedTask:
     """One task that a caller waits for."""
 
     is_reported: bool = False
-    """True if the server has agreed to report its changes."""
-    _news: GetTaskResult | None = None
-    _woken: trio.Event = field(factory=trio.Event)
+    """True while the server has agreed to report changes of the task."""
+    _unread_state: GetTaskResult | None = None
+    _changed: trio.Event = field(factory=trio.Event)
 
     async def next(self, end: float) -> GetTaskResult | None:
-        """Return the next reported state; ``None`` at the Trio time ``end``, or when :attr:`is_reported` changes."""
+        """Return the next reported state; ``None`` at ``end`` (Trio clock) or if :attr:`is_reported` changes."""
         with trio.move_on_at(end):
-            await self._woken.wait()
-        self._woken = trio.Event()
-        news, self._news = self._news, None
-        return news
+            await self._changed.wait()
+        self._changed = trio.Event()
+        unread_state, self._unread_state = self._unread_state, None
+        return unread_state
 
     # For the listener
 
     def update(self, state: GetTaskResult) -> None:
-        # An unread state is replaced: each has all that the one before has.
-        self._news = state
-        self._woken.set()
+        # An unread state is replaced, because each state is complete.
+        self._unread_state = state
+        self._changed.set()
 
-    def mark(self, is_reported: bool) -> None:
+    def set_reported(self, is_reported: bool) -> None:
         if is_reported != self.is_reported:
             self.is_reported = is_reported
-            self._woken.set()
+            self._changed.set()
 
 
 class TaskListener:
@@ -75,11 +75,11 @@ class TaskListener:
         self._supervisor = supervisor
         self._subscriber = subscriber
         self._followed: dict[str, list[FollowedTask]] = {}
-        """The waiting callers by task id; several may wait for the same task."""
+        """The waiting callers, by task id. Several may wait for the same task."""
         self._changed = trio.Event()
         self._is_running = False
         self._not_before = -inf
-        """Trio time before which no stream is opened."""
+        """Trio clock time before which no stream is opened."""
         self._backoff = Backoff(REOPEN_SECONDS)
         self._refused: int | None = None
         """The generation of the session whose server has refused the stream."""
@@ -99,15 +99,15 @@ class TaskListener:
             self._note_change()
 
     def listen(self) -> None:
-        """Open the stream, unless it is open or the server has refused it. Does not wait for it."""
+        """Start opening the stream, unless it is open or the server has refused it. Does not block."""
         session = self._supervisor.last_session
         if self._is_running or session is None or self._refused == self._supervisor.generation:
             return
         if session.revision.changes is ChangeDelivery.LISTEN_STREAM and trio.current_time() >= self._not_before:
             session.start_soon(self._run)
 
-    def take(self, params: object) -> None:
-        """Pass a notification on, if it reports a followed task."""
+    def handle(self, params: object) -> None:
+        """Pass a notification on if it reports a followed task."""
         if not isinstance(params, TaskParams) or params.task_id not in self._followed:
             return
         members: dict[str, Any] = asdict(cast("Any", params), recurse=False)
@@ -123,7 +123,7 @@ class TaskListener:
         self._changed = trio.Event()
 
     async def _run(self) -> None:
-        """Keep a stream for the followed tasks while there are any. Their next poll begins it again after an error."""
+        """Keep a stream open while tasks are followed. After an error, the next poll of a task opens it again."""
         if self._is_running:
             return
         self._is_running = True
@@ -144,7 +144,7 @@ class TaskListener:
             self._mark(())
 
     async def _report(self, ids: tuple[str, ...]) -> None:
-        """Keep one stream until tasks are missing in it, or none is left.
+        """Keep one stream open until it lacks a followed task, or no task is left.
 
         Raises:
             MCPError: The server reports none of the tasks.
@@ -156,7 +156,7 @@ class TaskListener:
             self._mark(changes.honoured.task_ids)
             while self._followed and set(islice(self._followed, MAX_TASKS)) <= set(ids):
                 await self._changed.wait()
-            # The tasks that it has are still reported meanwhile.
+            # Until the next stream may be opened, this one still reports its tasks.
             with trio.move_on_at(max(self._not_before, trio.current_time() + GATHER_SECONDS)):
                 while self._followed:
                     await self._changed.wait()
@@ -164,4 +164,4 @@ class TaskListener:
     def _mark(self, reported: tuple[str, ...]) -> None:
         for id, tasks in self._followed.items():
             for task in tasks:
-                task.mark(id in reported)
+                task.set_reported(id in reported)

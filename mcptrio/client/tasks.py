@@ -1,6 +1,7 @@
-"""Tasks of a server, as a client follows them: it polls, answers questions, and cancels what it leaves.
+"""Tasks of a server: the client polls them, answers their questions, and cancels abandoned ones.
 
-``Client.call_tool`` uses it when the server answers with a task, and ``Client.task`` for a task of an earlier process.
+``Client.call_tool`` uses this when the server answers with a task, and ``Client.task`` for a task of an earlier
+process.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """
@@ -51,26 +52,26 @@ __all__ = ["ClientTask", "ServerTask"]
 
 T = TypeVar("T")
 Advance: TypeAlias = Callable[[GetTaskResult], Awaitable[bool]]
-"""Takes a new state of a task, and returns whether the client has something to do for it."""
+"""Handles a new state of a task, and returns whether the task waits for the client."""
 AnswerAll: TypeAlias = Callable[[Mapping[str, InputRequest]], Awaitable[dict[str, Any]]]
 """Returns the answers in wire form, by the keys of the questions."""
 
 _log = logging.getLogger("mcptrio.client.tasks")
 
 MIN_POLL_SECONDS: Final = 0.05
-"""Seconds between two polls, whatever the server asks for."""
+"""Minimum seconds between two polls, whatever the server requests."""
 DEFAULT_POLL_SECONDS: Final = 2.0
-"""Seconds between two polls if the server names none."""
+"""Seconds between two polls if the server requests no interval."""
 MAX_POLL_SECONDS: Final = 60.0
-"""Seconds between two polls at most; a server that asks for more is asked earlier."""
+"""Maximum seconds between two polls, whatever the server requests."""
 REPORTED_POLLS: Final = 5
-"""The factor by which the pauses between polls are longer while the server reports the task: reports may be lost."""
+"""The factor by which the interval between polls is longer while the server reports the task."""
 CANCEL_TIMEOUT: Final = 5.0
-"""Seconds for telling the server that a task is cancelled."""
+"""Seconds for sending the cancellation of a task."""
 RESULT_TIMEOUT: Final = 30.0
 """Seconds for the result of a task that has ended (2025-11-25)."""
 MAX_QUESTIONS: Final = 1000
-"""Questions of one task; further ones end the call."""
+"""Questions of one task. A further question ends the call with an error."""
 
 
 @frozen(kw_only=True)
@@ -78,12 +79,12 @@ class ServerTask:
     """The state of a task.
 
     Args:
-        id: The id, with which a later process can find the task.
+        id: The id, by which a later process can find the task.
         status: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
         message: A text for users about the status.
         created: The time of its creation, ISO 8601.
         updated: The time of its last change, ISO 8601.
-        ttl: Seconds from the creation after which the server may delete it; ``None`` without limit.
+        ttl: Seconds after the creation, when the server may delete the task; ``None`` without limit.
     """
 
     id: str
@@ -118,13 +119,13 @@ class ClientTask:
         self._listener = listener
         self._timeout = inf if timeout is None else timeout
         self.status: TaskStatus = "working"
-        """The status of the last answer of the server."""
+        """The status that the server has last reported."""
         self._answered: set[str] = set()
         self._reports = 0
         self._watcher: Callable[[TaskStatus, str | None], object] | None = None
         self._answer_all: AnswerAll | None = None
         self.is_detached = False
-        """True if the task keeps running when the call that made it is cancelled."""
+        """True if the task keeps running when the call that has created it is cancelled."""
 
     async def state(self) -> ServerTask:
         """Ask the server for the state of the task.
@@ -151,12 +152,12 @@ class ClientTask:
         await self._requests.send("tasks/cancel", CancelTaskParams(task_id=self.id))
 
     async def result(self, *, progress: OnProgress | None = None) -> CallToolResult:
-        """Wait for the result. Questions of the server go to the handlers of the client.
+        """Wait for the result. The handlers of the client answer questions of the server.
 
         If the caller is cancelled, the task keeps running.
 
         Args:
-            progress: A function called with each new text about the status.
+            progress: Called with each new text about the status.
 
         Raises:
             TaskCancelled: The task was cancelled.
@@ -169,7 +170,7 @@ class ClientTask:
     # For Client.call_tool, hosts and mounts
 
     def _watch(self, changed: Callable[[TaskStatus, str | None], object]) -> None:
-        """Call a function with the status and its text each time that the client hears of the task."""
+        """Call a function with the status and its text each time that the server reports the task."""
         self._watcher = changed
 
     async def _finish(
@@ -178,18 +179,18 @@ class ClientTask:
         progress: OnProgress | None,
         answer: AnswerAll | None = None,
         *,
-        leaves_it: Callable[[], bool] = lambda: False,
+        is_released: Callable[[], bool] = lambda: False,
     ) -> CallToolResult:
-        """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered, unless
-        it is detached.
+        """Wait like :meth:`result`. The task is cancelled if the caller is cancelled or a question cannot be answered,
+        unless the task is detached.
 
         Args:
             answer: Answers the questions; by default the handlers of the client do.
-            leaves_it: Returns whether the task is detached, so that another process can wait for it.
+            is_released: Returns whether the caller has left the task to another process.
         """
         is_done = False
         self._answer_all = answer
-        self._note(created)
+        self._note_status(created)
         try:
             result = await self._follow(created, progress)
             is_done = True
@@ -198,12 +199,12 @@ class ClientTask:
             is_done = True
             raise
         finally:
-            if not (is_done or self.is_detached or leaves_it()):
-                await self._leave()  # noqa: ASYNC102 - shields what it sends, and has its own deadline
+            if not (is_done or self.is_detached or is_released()):
+                await self._cancel_abandoned()  # noqa: ASYNC102 - shields what it sends, and has its own deadline
 
     # Private
 
-    async def _leave(self) -> None:
+    async def _cancel_abandoned(self) -> None:
         with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
             try:
                 await self.cancel()
@@ -214,10 +215,10 @@ class ClientTask:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
         if state.task_id != self.id:
             raise RemoteProtocolError(f"expected the state of task {self.id}, got that of {state.task_id!r:.200}")
-        self._note(state)
+        self._note_status(state)
         return state
 
-    def _note(self, state: CreateTaskResult | GetTaskResult) -> None:
+    def _note_status(self, state: CreateTaskResult | GetTaskResult) -> None:
         self.status = state.status
         if self._watcher is not None:
             self._watcher(state.status, state.status_message)
@@ -226,19 +227,19 @@ class ClientTask:
         with self._listener.following(self.id) as followed:
             session = await self._supervisor.current()
             if session.revision.tasks is TaskCreation.BY_CLIENT:
-                return await self._take_result(state, progress, followed)
+                return await self._fetch_result(state, progress, followed)
             return await self._end(await self._until_ended(state, progress, followed, self._answer))
 
-    async def _take_result(
+    async def _fetch_result(
         self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, followed: FollowedTask
     ) -> CallToolResult:
-        """Return the result in 2025-11-25: its own request, on which the server also asks its questions."""
+        """Return the result in 2025-11-25, where the server also asks its questions on the request for the result."""
         results: list[CallToolResult] = []
         is_asked = False
 
-        async def take(state: GetTaskResult) -> None:
+        async def fetch(state: GetTaskResult) -> None:
             params = GetTaskParams(task_id=self.id)
-            # The server answers at the end of the task, and asks its questions before.
+            # The server answers when the task has ended, and asks its questions before.
             send = partial(self._requests.send, "tasks/result", params, timeout=inf)
             results.append(await self._send_until_answered(state, send))
             nursery.cancel_scope.cancel()
@@ -248,7 +249,7 @@ class ClientTask:
             asks = state.status == "input_required"
             if asks and not is_asked:
                 is_asked = True
-                nursery.start_soon(take, state)
+                nursery.start_soon(fetch, state)
             return asks
 
         async with open_hidden_nursery() as nursery:
@@ -256,7 +257,7 @@ class ClientTask:
             if ended.status == "cancelled":
                 raise TaskCancelled(ended.status_message or "the task was cancelled")
             if not is_asked:
-                nursery.start_soon(take, ended)
+                nursery.start_soon(fetch, ended)
             await trio.sleep(RESULT_TIMEOUT)
         if not results:
             raise RequestTimeout(f"task {self.id}: no result within {RESULT_TIMEOUT:g} s", seconds=RESULT_TIMEOUT)
@@ -270,10 +271,10 @@ class ClientTask:
         advance: Advance,
     ) -> GetTaskResult:
         """Return the state of the task once it has ended."""
-        latest, changed = state.last_updated_at, trio.current_time()
+        last_change, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
-            # The text about a failure or a cancellation is that of the exception.
+            # The exception has the text about a failure or a cancellation.
             if state.status_message not in (None, message) and state.status not in ("failed", "cancelled"):
                 message = state.status_message
                 await self._report(progress, message)
@@ -286,8 +287,8 @@ class ClientTask:
             if remaining <= 0:
                 raise RequestTimeout(f"task {self.id}: no change within {self._timeout:.3g} s", seconds=self._timeout)
             state = await self._next(state, followed, remaining)
-            if state.last_updated_at != latest:
-                latest, changed = state.last_updated_at, trio.current_time()
+            if state.last_updated_at != last_change:
+                last_change, changed = state.last_updated_at, trio.current_time()
 
     async def _next(
         self, state: CreateTaskResult | GetTaskResult, followed: FollowedTask, seconds: float
@@ -297,10 +298,10 @@ class ClientTask:
         while True:
             self._listener.listen()
             pause = _pause(state, is_reported=followed.is_reported)
-            news = await followed.next(answered_at + min(pause, seconds))
-            if news is not None:
-                self._note(news)
-                return news
+            reported_state = await followed.next(answered_at + min(pause, seconds))
+            if reported_state is not None:
+                self._note_status(reported_state)
+                return reported_state
             pause = _pause(state, is_reported=followed.is_reported)
             if trio.current_time() >= answered_at + min(pause, seconds):
                 return await self._send_until_answered(state, self._get)
@@ -308,9 +309,9 @@ class ClientTask:
     async def _send_until_answered(
         self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]
     ) -> T:
-        """Send a request, and again while the server cannot be reached."""
+        """Send a request, and retry while the server cannot be reached."""
         backoff = Backoff()
-        # From then on the server may have deleted the task.
+        # After this time, the server may have deleted the task.
         end = inf if state.ttl_ms is None else trio.current_time() + state.ttl_ms / 1000
         while True:
             try:
@@ -324,23 +325,23 @@ class ClientTask:
                 await trio.sleep(backoff.next_pause())
 
     async def _answer(self, state: GetTaskResult) -> bool:
-        """Answer the questions that are new, and return whether there are any."""
+        """Answer the questions that are new. Return whether there were any."""
         questions: dict[str, Any] = state.input_requests or {}
-        fresh = {key: question for key, question in questions.items() if key not in self._answered}
-        if not fresh:
+        new_questions = {key: question for key, question in questions.items() if key not in self._answered}
+        if not new_questions:
             return False
-        if len(self._answered) + len(fresh) > MAX_QUESTIONS:
+        if len(self._answered) + len(new_questions) > MAX_QUESTIONS:
             raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions of one task, got more")
         session = await self._supervisor.current()
         try:
-            read = {key: session.revision.structure(wire, InputRequest) for key, wire in fresh.items()}
+            read = {key: session.revision.structure(wire, InputRequest) for key, wire in new_questions.items()}
         except InvalidParams as error:
             raise RemoteProtocolError(f"a question of task {self.id}: {error.message}") from error
         answers = await (answer_all(session, read) if self._answer_all is None else self._answer_all(read))
         params = UpdateTaskParams(task_id=self.id, input_responses=answers)
-        # The user has answered, perhaps with some work, so a lost connection must not lose the answers.
+        # A lost connection must not lose the user's answers.
         await self._send_until_answered(state, partial(self._requests.send, "tasks/update", params))
-        self._answered |= fresh.keys()
+        self._answered |= new_questions.keys()
         return True
 
     async def _end(self, state: GetTaskResult) -> CallToolResult:

@@ -14,11 +14,11 @@ __all__ = ["ClientTimeouts"]
 
 @frozen(kw_only=True)
 class ClientTimeouts:
-    """How long a client waits, in seconds. ``math.inf`` removes a limit.
+    """The timeouts of a client, in seconds. ``math.inf`` removes a limit.
 
     Args:
         connect: The time to start or reach a server and to negotiate a revision.
-        probe: The time for the first question of the negotiation, which older servers may not answer at all.
+        probe: The time for the first request of the negotiation, which older servers may not answer at all.
         idle: The time for an answer, since the request was sent or its last progress report. It does not run while a
             handler of the client answers a question of the server.
         request: The time for an answer, however much progress is reported.

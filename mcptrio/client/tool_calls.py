@@ -1,4 +1,4 @@
-"""A tool call that the caller follows while it runs, or leaves running as a task of the server.
+"""A tool call that the caller follows while it runs, or detaches as a task of the server.
 
 ``Client.start_tool`` returns a ToolCall. Progress reports arrive in order and before the result.
 """
@@ -45,17 +45,17 @@ class ToolCall:
         self._result: CallToolResult | MCPTrioError | None = None
         self._task: ClientTask | None = None
         self._scope = trio.CancelScope()
-        # Set with the task, or with the result of a call that is none.
+        # Set when the call has a task, or has ended without one.
         self._settled = trio.Event()
 
     @property
     def task_id(self) -> str | None:
-        """The id of the server's task; ``None`` while the call is none."""
+        """The id of the server's task; ``None`` while the call has no task."""
         return None if self._task is None else self._task.id
 
     @property
     def status(self) -> TaskStatus | None:
-        """The status of the server's task, as the client last received it; ``None`` while the call is none."""
+        """The status of the server's task, as the client last received it; ``None`` while the call has no task."""
         return None if self._task is None else self._task.status
 
     def __aiter__(self) -> AsyncIterator[Progress]:
@@ -82,12 +82,12 @@ class ToolCall:
         return self._result
 
     async def detach(self) -> str | None:
-        """Leave the call running as a task, and return its id. The server decides when a call becomes a task.
+        """Detach the call as a task, and return the id of the task. The server decides when a call becomes a task.
 
-        Leaving the block does not cancel the task then. ``Client.task`` follows it again, in another process too.
+        The end of the block then does not cancel the task. ``Client.task`` follows it again, in another process too.
 
         Returns:
-            The id; ``None`` if the call has ended before, so that :meth:`result` has its outcome.
+            The id; ``None`` if the call has already ended, so that :meth:`result` returns its result.
         """
         self._receive.close()
         await self._settled.wait()

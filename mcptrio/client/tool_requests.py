@@ -1,7 +1,7 @@
 """Calls tools: adds the headers or the task that a tool requires, and checks results against the output schema.
 
-The client uses it for ``tools/call``. Schemas come from ``tools/list``. Without a subscription the client does not
-learn of changes, so it lists the tools again when the server rejects a header or a result does not match.
+The client uses it for ``tools/call``. The schemas are those of ``tools/list``. Without a subscription, the client gets
+no notification of changes, so it lists the tools again when the server rejects a header or a result does not match.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom Headers from Tool Parameters"; server/tools, "Output
 Schema".
@@ -44,7 +44,7 @@ class ToolRequests:
     """Calls the tools of one server.
 
     Args:
-        pages: Lists all tools; each page goes through :meth:`list_page`.
+        pages: Lists all tools. Each page passes through :meth:`list_page`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ToolRequests:
         with joining():
             result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
-        # A result without structured content costs no listing; only a known schema can require such content.
+        # A result without structured content needs no listing, because only a known schema can require such content.
         if result.structured_content is not ABSENT and name not in self._known:
             await self._list(remaining)
         try:
@@ -98,7 +98,7 @@ class ToolRequests:
         Args:
             send: Sends the parameters. Its ``param_headers`` maps the name of each header to the path of the argument
                 that the header repeats.
-            as_task: Ask for a task also if the tool allows one without requiring it (2025-11-25).
+            as_task: Ask for a task even if the tool does not require one (2025-11-25).
         """
         session = await self._supervisor.current(timeout)
         name = params.name if isinstance(params, CallToolParams) else str(params.get("name"))
@@ -107,12 +107,14 @@ class ToolRequests:
         if (sends_param_headers or makes_tasks) and name not in self._known:
             await self._list(timeout)
         supports = ("required", "optional") if as_task else ("required",)
-        asks = makes_tasks and self._known.task_support(name) in supports
+        asks_for_task = makes_tasks and self._known.task_support(name) in supports
         is_unlisted = makes_tasks and name not in self._known
-        missing: MethodNotFound | None = None
+        refusal: MethodNotFound | None = None
         result: Any = None
         try:
-            result = await send(_asking(params) if asks else params, param_headers=self._known.param_headers(name))
+            result = await send(
+                _with_task(params) if asks_for_task else params, param_headers=self._known.param_headers(name)
+            )
         except HeaderMismatch:
             if not sends_param_headers:
                 raise
@@ -123,16 +125,16 @@ class ToolRequests:
         except MethodNotFound as error:
             if not is_unlisted:
                 raise
-            missing = error
+            refusal = error
         else:
             if not (is_unlisted and getattr(result, "is_error", False)):
                 return result
         if not await self._requires_task(name, timeout):
-            if missing is not None:
-                raise missing
+            if refusal is not None:
+                raise refusal
             return result
         # The server has refused the plain call of a tool that it lists only now.
-        return await send(_asking(params), param_headers=self._known.param_headers(name))
+        return await send(_with_task(params), param_headers=self._known.param_headers(name))
 
     async def _requires_task(self, name: str, timeout: float) -> bool:
         """Return whether the server lists a tool as one that requires a task now."""
@@ -141,16 +143,16 @@ class ToolRequests:
         return self._known.task_support(name) == "required"
 
     async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
-        """Fetch a page and add it to the snapshot; return it without the tools whose header annotations are invalid."""
-        # Taken before the request: if the list changes meanwhile, the page goes into the old snapshot.
+        """Fetch a page and add it to the snapshot. Return it without tools whose header annotations are invalid."""
+        # Read before the request. If the list changes in the meantime, the page is added to the old snapshot.
         known = self._known
         page = await fetch()
         session = await self._supervisor.current()
-        return known.learn(page, sends_param_headers=session.link.sends_param_headers(session.revision))
+        return known.add_page(page, sends_param_headers=session.link.sends_param_headers(session.revision))
 
     def forget(self) -> None:
         """Discard the snapshot, because the tools may have changed."""
-        self._cache.changed(Change("tools"))
+        self._cache.invalidate(Change("tools"))
         self._known = KnownTools()
 
     async def _list(self, timeout: float) -> None:
@@ -177,7 +179,7 @@ class ToolRequests:
         known.listed_at = began
 
 
-def _asking(params: Params) -> Params:
+def _with_task(params: Params) -> Params:
     """Return the parameters of a call that asks for a task."""
     return evolve(params, task=TaskMetadata()) if isinstance(params, CallToolParams) else {"task": {}, **params}
 

@@ -1,6 +1,6 @@
 """Traces all messages between a client and a server, if there is a tracer when the link is opened.
 
-Client passes its openers through :func:`traced`, so neither its session nor the negotiation knows of tracing.
+Client passes its openers through :func:`traced`, so neither the session nor the negotiation knows about tracing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Checks a URL that a server asks the user to open: the host that it leads to, and suspicious properties.
+"""Checks a URL that a server asks the user to open: its host, and suspicious properties.
 
-:mod:`mcptrio.client.forms` shows the findings to the user. Nothing is opened or looked up here.
+:mod:`mcptrio.client.forms` shows the findings to the user. This module opens nothing and resolves no name.
 
 Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling"; WHATWG URL, section 3; Unicode Technical Standard 39,
 section 5.1 (mixed scripts); RFC 8252 section 8.3 and RFC 6761 section 6.3 (loopback).
@@ -22,7 +22,7 @@ __all__ = ["URLCheck"]
 
 _SCHEMES = ("http", "https")
 MAX_URL_CHARS = 2_000
-"""Length above which the user is warned: few people read a longer URL to its end."""
+"""The length above which the user is warned, because few people read a longer URL to its end."""
 MAX_HOST_CHARS = 253
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
@@ -120,7 +120,7 @@ def _to_ascii(host: str) -> tuple[str, bool]:
     """Return the host in ASCII, and whether it was written with other characters."""
     if host.isascii():
         return host.lower(), False
-    # NFKC, lower case and Punycode come close enough to IDNA for display; the result is not looked up.
+    # NFKC, lower case and Punycode are close enough to IDNA for display. The result is not resolved.
     labels = unicodedata.normalize("NFKC", host).translate(_DOTS).lower()
     if len(labels) > MAX_HOST_CHARS:
         # Punycode takes quadratic time.

@@ -1,4 +1,4 @@
-"""Several servers as one: lists without collisions, calls with consent, each server for itself.
+"""Several servers as one: common lists without name collisions, and calls with the user's consent.
 
 Each name is imported when it is first used.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcptrio.host.options import HostOptions as HostOptions
     from mcptrio.host.tasks import HostTask as HostTask
 
-# A table and not imports: the host's own dependencies are loaded only by programs that use it.
+# A table instead of imports, so that only programs that use the host load its dependencies.
 _HOMES = {
     # Consent
     "ApprovalKind": "mcptrio.host.approval",

@@ -1,6 +1,7 @@
 """The user's approval of tool calls, of servers' questions and of the model's replies to servers.
 
-The host asks before each of them. Only an explicit yes approves: an exception, a timeout or any other answer refuses.
+The host asks before each of these actions. Only an explicit approval counts: an exception, a timeout or any other
+answer is a refusal.
 
 Source: MCP 2026-07-28, index, "Security and Trust & Safety"; server/tools, "List Changed Notification"; client/sampling
 and client/elicitation, "Security Considerations"; MCP 2025-11-25, client/sampling, "Error Handling" (code -1).
@@ -45,10 +46,11 @@ _VERBS: dict[ApprovalKind, str] = {
 }
 
 _FRESH_SECONDS = 1.0
-"""Seconds for a decision after which the tool is looked up again. A person takes longer, a policy does not."""
-# A form or a URL is answered by the user in person, so there are no arguments that an edit could replace.
+"""Seconds after which a decision is slow, so that the tool is looked up again. A person takes longer, a policy does
+not."""
+# The user answers a form or a URL in person, so there are no arguments to edit.
 _EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
-"""The type of edited arguments. The server checks those of a tool."""
+"""The type of edited arguments; ``None`` for those of a tool, which the server checks."""
 
 
 @frozen(kw_only=True)
@@ -56,7 +58,7 @@ class Decision:
     """The user's decision, with a reason or with edited arguments.
 
     Args:
-        allowed: Whether the action is approved.
+        allowed: True if the action is approved.
         reason: The reason of a refusal. The caller of a tool receives it; servers do not.
         arguments: JSON that replaces the request's ``arguments``, edited by the user: the arguments of a ``tool``, the
             messages of a ``sampling`` or the message of a ``reply``. A form or a URL cannot be edited.
@@ -93,11 +95,11 @@ class ApprovalRequest:
 
     @property
     def fingerprint(self) -> str:
-        """A digest that changes with the server's definition of the tool: the key of remembered decisions.
+        """A digest that changes with the server's definition of the tool. It is the key for remembering decisions.
 
-        For a question it depends only on the server and the kind.
+        For a question, it depends only on the server and the kind.
         """
-        # With description, schema and annotations: a decision about a harmless tool must not hold for a changed one.
+        # Description, schema and annotations are included: a decision about a tool must not apply to a changed one.
         definition = LATEST.unstructure(self.tool) if self.tool is not None else None
         parts = [self.server, self.where, self.kind, self.name, definition]
         # Sorted, so that the order of keys in the server's JSON does not matter.
@@ -110,14 +112,14 @@ class ApprovalRequest:
 
 
 Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | Decision]]
-"""Asks the user. It may remember decisions."""
+"""Asks the user. The function may remember decisions."""
 
 
 class Approval:
     """Asks the user for approval, with a timeout.
 
     Args:
-        approve: Asks the user; ``None`` agrees to everything.
+        approve: Asks the user; ``None`` approves everything.
         timeout: Seconds for the user to answer.
     """
 
@@ -129,14 +131,14 @@ class Approval:
         """Wait until the user approves.
 
         Returns:
-            A copy of the arguments that the user has edited; ``None`` if there are none.
+            A copy of the arguments that the user has edited; ``None`` if the user has edited none.
 
         Raises:
-            NotApproved: Otherwise.
+            NotApproved: The user has not approved, or has not answered in time.
         """
         if self._approve is None:
             return None
-        # The name and kind only: the text reaches the model, and arguments may contain what another server said.
+        # The text has only the name or kind, because the model reads it, and arguments may have text of another server.
         refusal = f"{request.server}: not approved: {request.name or request.kind}"
         with trio.move_on_after(self._timeout):
             outcome = await run_guarded(self._approve, request)
@@ -144,13 +146,13 @@ class Approval:
                 _log.error("the callback for approval failed", exc_info=outcome.error)
                 raise NotApproved(refusal) from outcome.error
             answer = outcome.value
-            # Only True itself: a truthy object, such as an accidental coroutine, must not approve.
+            # Only True itself approves, because another truthy object, such as a coroutine, is a mistake.
             if answer is True:
                 return None
             if isinstance(answer, Decision) and answer.allowed is True:
                 try:
                     return _edited(request, answer)
-                # The user agreed to something else than what would be sent, so nothing is sent.
+                # What the user has approved cannot be sent, so nothing is sent.
                 except (TypeError, ValueError, InvalidParams) as error:
                     _log.exception("the edited arguments cannot be used")
                     raise NotApproved(f"{refusal}: {error}") from error
@@ -163,8 +165,8 @@ class Approval:
     ) -> tuple[Tool, bytes]:
         """Return a tool after the user has approved the call, and the arguments to send.
 
-        The user is shown the tool as the server lists it now, and an approval holds for that tool alone: if the server
-        changes it while the user decides, nothing is called.
+        The user is shown the tool as the server lists it now. The approval applies only to this definition: if the
+        server changes the tool while the user decides, nothing is called.
 
         Args:
             name: The tool's name in the host.
@@ -175,7 +177,7 @@ class Approval:
             NotApproved: The user did not approve, or the server has changed the tool in the meantime.
             MCPTrioError: The server's tools cannot be listed.
         """
-        # Without a user the definition is not shown, so the last list is good enough and saves a request.
+        # No user reads the definition, so the last list is sufficient and saves a request.
         if self._approve is None:
             known: Tool = own_item(await find(member, "tools", name))
             entry.name = known.name
@@ -183,7 +185,7 @@ class Approval:
             return known, arguments
         shown = await find_fresh(member, name)
         tool: Tool = own_item(shown)
-        # In the record before the user decides, so that a refusal names the tool too.
+        # Recorded before the user decides, so that a refusal names the tool too.
         entry.name = tool.name
         began = trio.current_time()
         edited = await self.obtain(
@@ -196,27 +198,27 @@ class Approval:
                 tool=tool,
             )
         )
-        # A quick decision is a policy's, and cannot have taken long enough for the tool to change.
+        # After a quick decision, which a policy has made, the tool is looked up again only if its list has changed.
         is_stale = trio.current_time() - began > _FRESH_SECONDS or not member.knows("tools", name)
         if is_stale and await find_fresh(member, name) != shown:
-            # The definition that the user read is gone; the caller may ask again with the new one.
+            # The definition that the user has read is outdated. The caller may ask again with the new one.
             raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
         entry.approved(edited)
         return tool, arguments if edited is None else orjson.dumps(edited)
 
 
 def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
-    """Return a copy of the arguments that the user has edited; ``None`` if there are none.
+    """Return a copy of the arguments that the user has edited; ``None`` if the user has edited none.
 
     Raises:
-        TypeError, ValueError, InvalidParams: The arguments are not a JSON object, do not fit, or belong to a question
-            that has none.
+        TypeError, ValueError, InvalidParams: The arguments are not a JSON object or do not match their type, or the
+            kind of request has no arguments to edit.
     """
     if decision.arguments is None:
         return None
     if request.kind not in _EDITABLE:
         raise ValueError(f"arguments: expected none for a {request.kind}, got some")
-    # Through JSON: the copy cannot be changed by the callback afterwards, and holds only what can be sent.
+    # A copy through JSON: the callback cannot change it afterwards, and all of it can be sent.
     arguments: dict[str, Any] = orjson.loads(orjson.dumps(dict(decision.arguments)))
     if (model := _EDITABLE[request.kind]) is not None:
         LATEST.structure(arguments, model)

@@ -26,7 +26,7 @@ _log = logging.getLogger("mcptrio.host.audit")
 AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "url", "sampling"]
 """The kind of action in a record."""
 AuditOutcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
-"""How it ended."""
+"""The outcome of an action."""
 
 # Written instead of the value: an unredacted value may contain the secret.
 _UNCHECKED = "[redaction failed]"
@@ -74,7 +74,7 @@ class AuditEntry:
 
     def __init__(self, name: str, arguments: Mapping[str, Any] | None) -> None:
         self.name = name
-        """May be replaced when the server's own name is known."""
+        """The name of the tool, URI or prompt. The name on the server replaces it when that is known."""
         self.arguments = arguments
         self.started = trio.current_time()
         self.outcome: AuditOutcome | None = None
@@ -96,7 +96,7 @@ class AuditEntry:
         self.task_id = task.id
 
     def end(self, outcome: AuditOutcome, detail: str | None = None) -> None:
-        """Set the outcome. The first outcome counts, because later exceptions are less precise."""
+        """Set the outcome, unless it is set. Later exceptions are less precise than the first one."""
         if self.outcome is None:
             self.outcome, self.detail = outcome, detail
 
@@ -106,8 +106,8 @@ class Auditor:
 
     Args:
         audit: Stores the records; ``None`` stores none.
-        redact: Removes secrets; by default like log messages for clients: tokens, passwords, keys, and members with
-            such names.
+        redact: Removes secrets; by default those that are also removed from log messages for clients: tokens,
+            passwords, keys, and the values of members with such names.
     """
 
     def __init__(self, audit: Audit | None, redact: Redact | None = None) -> None:
@@ -118,7 +118,7 @@ class Auditor:
     def record(
         self, server: str, kind: AuditKind, name: str, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[AuditEntry]:
-        """Record the action in the block. Its outcome is that of :meth:`AuditEntry.end`, or of the exception."""
+        """Record the action in the block. :meth:`AuditEntry.end`, or the exception, decides on the outcome."""
         at, entry = datetime.now(UTC), AuditEntry(name, arguments)
         try:
             yield entry
@@ -138,12 +138,12 @@ class Auditor:
         except trio.Cancelled:
             entry.end("cancelled")
             raise
-        # From a nursery in the block; the cancellation must be recorded even if another exception came with it.
+        # A nursery in the block raises groups. A cancellation is recorded even if another exception came with it.
         except BaseExceptionGroup as group:
             if group.split(trio.Cancelled)[1] is None:
                 entry.end("cancelled")
             raise
-        # Also after a cancellation: an action that was cancelled may have had its effect.
+        # Written after a cancellation too, because the action may have had its effect.
         finally:
             if self._audit is not None:
                 self._write(self._audit, at, server, kind, entry)
@@ -155,7 +155,7 @@ class Auditor:
             kind=kind,
             name=str(self._redacted(entry.name)),
             arguments=self._redacted(entry.arguments) if entry.arguments is not None else None,
-            # No outcome means an exception that is none of ours.
+            # The outcome is missing after an exception of another kind.
             outcome=entry.outcome or "failed",
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
@@ -167,7 +167,7 @@ class Auditor:
             _log.error("audit record lost: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
 
     def _redacted(self, value: Any) -> Any:
-        # The function is the application's, and runs on data of a server.
+        # Guarded, because a function of the application runs on data of a server.
         outcome = run_guarded_sync(self._redact, value)
         if isinstance(outcome, Failure):
             _log.error("the redaction failed", exc_info=outcome.error)

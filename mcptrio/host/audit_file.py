@@ -1,6 +1,6 @@
 """A host's audit records in a file of JSON lines.
 
-Passed to the host as ``audit``. A record is completely written when the call returns.
+An :class:`AuditFile` is passed to the host as ``audit``. A record is written completely when the call returns.
 
 Source: JSON Lines.
 """
@@ -20,13 +20,13 @@ from mcptrio.host.audit import AuditRecord
 __all__ = ["AuditFile"]
 
 _MAX_LINE_BYTES = 64 * 1024
-"""Bytes of a line; of a longer record the arguments are left out."""
+"""Bytes of a line. The arguments of a longer record are left out."""
 _MAX_TEXT_CHARS = 4 * 1024
 """Characters of the name and of the detail of a record that is too long."""
 
 
 class AuditFile:
-    """Writes each record to a file before it returns. A context manager, which closes it.
+    """Writes each record to a file before the call returns. As a context manager, it closes the file.
 
     Args:
         path: The file. Its mode is set to 0600.
@@ -65,11 +65,11 @@ class AuditFile:
 
 
 def _line(record: AuditRecord) -> bytes:
-    # `default=str`: an argument that JSON lacks must not lose the record.
+    # `default=str`, because an argument that JSON cannot represent must not lose the record.
     line = orjson.dumps(_as_json(record), default=str, option=orjson.OPT_NON_STR_KEYS)
     if len(line) <= _MAX_LINE_BYTES:
         return line
-    # The record stays, because an action without one could be hidden behind large arguments.
+    # The record is kept without its arguments. Otherwise large arguments could hide an action.
     detail = record.detail[:_MAX_TEXT_CHARS] if record.detail is not None else None
     record = attrs.evolve(
         record, name=record.name[:_MAX_TEXT_CHARS], detail=detail, arguments=f"[left out: {len(line)} bytes]"

@@ -1,7 +1,7 @@
 """Changes of all servers of a host, as one async iterator.
 
-``Host.subscribe`` returns it. It follows current and later servers. Each server has its own bounded queue, and the
-queues are read in turn, so a server with many changes does not hide those of others.
+``Host.subscribe`` yields it. The subscription includes servers that are added later. Each server has its own bounded
+queue, and the queues are read in turn, so a server with many changes does not delay those of others.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -25,7 +25,7 @@ from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.tasks import HostTask
 
-__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "report_task"]
+__all__ = ["ChangeFollower", "HostChange", "HostChangeKind", "HostChanges", "report_task"]
 
 _log = logging.getLogger("mcptrio.host.changes")
 
@@ -33,8 +33,8 @@ HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "
 """The kind of change: a server's connection, a list, the contents of one resource, or the state of a task."""
 
 _MAX_WAITING_CHANGES = 256
-"""Different unread changes of one server. When full, the oldest is dropped, and all its lists and subscribed resources
-count as changed."""
+"""Distinct unread changes of one server. When full, the oldest is dropped, and a change of kind ``server`` reports that
+all lists and resources of the server may have changed."""
 
 
 @frozen
@@ -44,9 +44,9 @@ class HostChange:
     Args:
         server: The name of the server.
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``task`` for a
-            task; ``server`` if the server was connected, lost, added or removed, and its lists with it.
+            task; ``server`` if the server was connected, lost, added or removed, so that its lists have changed too.
             :meth:`mcptrio.Host.status` has details.
-        uri: The URI of the resource; it may lie below the one subscribed to.
+        uri: The URI of the resource, which may be below the subscribed URI.
         task: The state of the task.
     """
 
@@ -59,7 +59,7 @@ class HostChange:
 class HostChanges:
     """The changes of a subscription: ``async for change in changes``, until the host is closed. See ``Host.subscribe``.
 
-    Equal changes that are not read yet are reported once. Only the newest state of a task is.
+    Equal changes that are not read yet are reported once, and only the newest state of a task is reported.
     """
 
     def __init__(self) -> None:
@@ -73,12 +73,12 @@ class HostChanges:
         return self
 
     async def __anext__(self) -> HostChange:
-        """Wait for the next change and return it; the servers take turns.
+        """Wait for the next change and return it. The servers take turns.
 
         Raises:
-            ConnectionClosed: The host is closed, and everything has been read.
+            ConnectionClosed: The host is closed, and all changes were read.
         """
-        # Ready changes are returned without waiting, and a loop over them must still be cancellable.
+        # Queued changes are returned without waiting, and a loop over them must still be cancellable.
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._waiting:
             if self._ended:
@@ -87,7 +87,7 @@ class HostChanges:
         server, changes = self._waiting.popitem(last=False)
         change = changes.pop(next(iter(changes)))
         if changes:
-            # At the end of the queue: the other servers have their turn first.
+            # Added at the end, so that the other servers have their turn first.
             self._waiting[server] = changes
         return change
 
@@ -96,7 +96,8 @@ class HostChanges:
     def put(self, change: HostChange) -> None:
         changes = self._waiting.setdefault(change.server, {})
         key = change if change.task is None else change.task.id
-        # The reader learns that everything of the server may have changed, so a dropped change does no harm.
+        # The reader is told that all lists and resources of the server may have changed, which includes the dropped
+        # change.
         if key not in changes and len(changes) >= _MAX_WAITING_CHANGES:
             del changes[next(iter(changes))]
             key = change = HostChange(change.server, "server")
@@ -110,13 +111,13 @@ class HostChanges:
 
 
 @define(eq=False)
-class Following:
-    """Follows servers for one subscription, below its nursery.
+class ChangeFollower:
+    """Follows the servers for one subscription, in the nursery of the subscription.
 
     Args:
         uris: Resources to follow, by server.
-        tools, prompts, resources: Whether to follow this list.
-        tasks: Whether to report the tasks of tool calls.
+        tools, prompts, resources: True to follow this list.
+        tasks: True to report the tasks of tool calls.
     """
 
     _nursery: trio.Nursery
@@ -128,11 +129,11 @@ class Following:
     changes: HostChanges = field(factory=HostChanges, init=False)
 
     def follow(self, member: ManagedServer) -> None:
-        """Report a server's changes from now on, over all its connections."""
+        """Report a server's changes from now on, also after reconnections."""
         if self._tools or self._prompts or self._resources or self._uris.get(member.name):
             self._nursery.start_soon(self._follow, member)
 
-    def moved(self, member: ManagedServer) -> None:
+    def server_changed(self, member: ManagedServer) -> None:
         """Report that a server was connected, lost, added or removed."""
         self.changes.put(HostChange(member.name, "server"))
 
@@ -145,11 +146,11 @@ class Following:
 
     async def _follow(self, member: ManagedServer) -> None:
         backoff = Backoff()
-        while not member.is_over:
+        while not member.has_ended:
             started = trio.current_time()
-            outcome = await run_guarded(partial(member.ask, partial(self._hand_on, member), timeout=inf))
-            # The client has ended or the server was removed: the next turn waits for the new connection.
-            if not isinstance(outcome, Failure) or member.is_over:
+            outcome = await run_guarded(partial(member.ask, partial(self._report_changes, member), timeout=inf))
+            # The client has ended, so the next turn waits for a new connection.
+            if not isinstance(outcome, Failure) or member.has_ended:
                 continue
             if isinstance(outcome.error, MCPError):
                 # A server that refuses the subscription will refuse it again over this connection.
@@ -159,12 +160,12 @@ class Following:
             if not isinstance(outcome.error, ConnectionClosed):
                 self.changes.missing[member.name] = str(outcome.error)
                 _log.warning("%s: subscription to changes failed: %s", member.name, outcome.error)
-            # It has worked for a while, so the next failure is a new one.
+            # The subscription has lasted for a while, so this failure has another cause than the last one.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            await member.until(lambda: member.is_over, timeout=backoff.next_pause())
+            await member.until(lambda: member.has_ended, timeout=backoff.next_pause())
 
-    async def _hand_on(self, member: ManagedServer, client: Client) -> None:
+    async def _report_changes(self, member: ManagedServer, client: Client) -> None:
         """Report changes until the client ends or the server is removed.
 
         Raises:
@@ -174,7 +175,7 @@ class Following:
         async with client.subscribe(
             uris, tools=self._tools, prompts=self._prompts, resources=self._resources
         ) as changes:
-            # It works now, whatever failed at an earlier connection.
+            # The subscription works now, so the failure of an earlier connection does not matter.
             self.changes.missing.pop(member.name, None)
             if changes.missing:
                 self.changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"
@@ -182,7 +183,7 @@ class Following:
                 self.changes.put(HostChange(member.name, change.kind, change.uri))
 
 
-def report_task(subscriptions: Iterable[Following], server: str, task: HostTask) -> None:
+def report_task(subscriptions: Iterable[ChangeFollower], server: str, task: HostTask) -> None:
     """Report the state of a task to all subscriptions that follow tasks."""
     for each in subscriptions:
         each.report_task(server, task)

@@ -1,7 +1,7 @@
-"""The host: connects an application to several servers, independently of each other.
+"""The host connects an application to several servers, independently of each other.
 
-Used by applications that give a model or a user the tools of several servers. An error of one server affects neither
-the others nor their part of a list; its state and the list's ``missing`` show it.
+Applications use it to give a model or a user the tools of several servers. An error of one server does not affect the
+others and their parts of a list. The state of the server and ``missing`` of the list show the error.
 
 Source: MCP 2026-07-28, architecture, "Host"; index, "Security and Trust & Safety"; server/tools, "Tool Names".
 """
@@ -30,12 +30,13 @@ from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.audit import Audit, Auditor, Redact
-from mcptrio.host.changes import Following, HostChanges, report_task
-from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
+from mcptrio.host.changes import ChangeFollower, HostChanges, report_task
+from mcptrio.host.list_collection import ITEM_NOUNS, NamedKind, collect_lists, find
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
-from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
+from mcptrio.host.managed_server import ConnectionStatus, KnownRevision, ManagedServer
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.questions import QuestionGuard
@@ -44,7 +45,6 @@ from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Host"]
 
@@ -54,19 +54,19 @@ T = TypeVar("T")
 
 _MAX_NAME_CHARS = 200
 _MAX_KNOWN_REVISIONS = 1000
-"""Commands and URLs whose revision is remembered; when full, the oldest is evicted."""
+"""Commands and URLs whose revision is remembered. When full, the oldest is evicted."""
 
 
 class Host:
-    """Several servers, connected while the ``async with`` block lasts. All tasks in the block may use it.
+    """Several servers, which are connected while the ``async with`` block lasts. All tasks in the block may use it.
 
-    The block does not wait for the servers. Each is connected on its own, and again when it is lost.
+    The block does not wait for the servers. Each server is connected on its own, and again when its connection is lost.
 
     Args:
         targets: Targets of ``connect``, by the names that the user gives the servers.
         approve: Asks the user before a tool is called, and before a server's question reaches a handler. It is
             required; ``None`` approves everything.
-        handlers: Answer the servers' questions; by default all are refused.
+        handlers: Answer the servers' questions; by default, all questions are refused.
         audit: Receives a record of each action.
         redact: Removes secrets from these records; by default like :func:`redact`.
         options: Timeouts and limits.
@@ -91,9 +91,9 @@ class Host:
         self._auditor = Auditor(audit, redact)
         self._members: dict[str, ManagedServer] = {}
         self._nursery: trio.Nursery | None = None
-        self._following: list[Following] = []
-        self._spoken: dict[bytes, SpokenRevision] = {}
-        """The revision of each command and URL, also of servers that have been removed."""
+        self._followers: list[ChangeFollower] = []
+        self._revisions: dict[bytes, KnownRevision] = {}
+        """The revision of each command and URL, including those of removed servers."""
         self._running: AbstractAsyncContextManager[None] | None = None
         for name, target in expect(targets, Mapping, "Host: targets").items():
             self.add(name, target)
@@ -112,7 +112,7 @@ class Host:
     ) -> Host:
         """Return a host with the servers of a file that are not disabled.
 
-        A server with an invalid entry is included with the state ``failed``; its status has the reason.
+        A server with an invalid entry is included with the state ``failed``. Its status has the reason.
 
         Args:
             ask: Asks the user for the file's inputs (``${input:id}``) during this call.
@@ -127,7 +127,7 @@ class Host:
                 host.add(name, file.read(name))
             except ConfigError as error:
                 _log.error("%s", error)
-                host._join(name, str(path), [], can_restart=False).mark_failed(str(error))
+                host._add_member(name, str(path), [], can_restart=False).mark_failed(str(error))
         return host
 
     async def __aenter__(self) -> Self:
@@ -150,26 +150,26 @@ class Host:
         """Add a server without waiting for its connection.
 
         Args:
-            name: The user's name for it; at most 200 printable characters.
+            name: The user's name for the server, at most 200 printable characters.
             target: A target of ``connect``.
 
         Raises:
-            ConfigError: A server has this name, or one that would give its tools the same names; or the target is
+            ConfigError: A server has this name, or a name that would give its tools the same names; or the target is
                 invalid.
             ConnectionClosed: The host is closed.
         """
         if self._running is not None and self._nursery is None:
             raise ConnectionClosed("the host is closed")
-        ways, where, can_restart = openers(target)
-        member = self._join(name, where, ways, can_restart=can_restart, origin=origin_of(target))
+        link_openers, where, can_restart = openers(target)
+        member = self._add_member(name, where, link_openers, can_restart=can_restart, origin=origin_of(target))
         if self._nursery is not None:
-            self._nursery.start_soon(partial(member.keep, is_shielded=True))
-            for following in self._following:
-                following.follow(member)
-                following.moved(member)
+            self._nursery.start_soon(partial(member.run, is_shielded=True))
+            for follower in self._followers:
+                follower.follow(member)
+                follower.server_changed(member)
 
     async def remove(self, name: str) -> None:
-        """Disconnect from a server and wait until its connection is closed. Waiting calls raise ConnectionClosed.
+        """Disconnect from a server and wait until its connection is closed. Its calls raise ConnectionClosed.
 
         Raises:
             ConfigError: There is no server of that name.
@@ -184,24 +184,24 @@ class Host:
         return {name: member.status for name, member in self._members.items()}
 
     async def settle(self, timeout: float | None = None) -> dict[str, ConnectionStatus]:
-        """Wait until no server is being connected for the first time: each is ready, or has failed at least once.
+        """Wait until each server is ready or has failed at least once.
 
         Args:
             timeout: Seconds; by default ``options.timeouts.connect``.
         """
         with trio.move_on_after(self._options.timeouts.connect if timeout is None else timeout):
             for member in list(self._members.values()):
-                await member.until(lambda member=member: not member.is_coming)  # type: ignore[misc]
+                await member.until(lambda member=member: not member.is_first_connecting)  # type: ignore[misc]
         return self.status
 
     async def use(self, server: str, work: Callable[[Client], Awaitable[T]]) -> T:
         """Call a function with the client of one server, for methods that the host does not have: log levels, pings.
 
-        This needs no approval and is not recorded, except for the server's questions.
+        The call needs no approval and is not recorded, except for the server's questions.
 
         Raises:
             ConfigError: There is no such server.
-            ConnectionClosed: It is not connected, or was removed.
+            ConnectionClosed: The server is not connected, or was removed.
         """
         return await self._member(server).ask(work)
 
@@ -237,21 +237,21 @@ class Host:
 
         Args:
             name: The tool's name in the host, such as ``fs_read_file``.
-            arguments: JSON. A copy is approved and sent, unless the user edits it.
+            arguments: The arguments as JSON values. The user approves a copy, and may edit it.
             timeout, progress: The parameters of ``Client.call_tool`` with these names.
 
         Raises:
             InvalidParams: No server has listed this tool.
-            NotApproved: The user did not approve; nothing was sent.
+            NotApproved: The user did not approve. Nothing was sent.
             MCPTrioError: As for ``Client.call_tool``.
             TypeError: The arguments are not JSON.
         """
-        # Encoded once, before approval: exactly the approved bytes are sent.
-        exact = orjson.dumps(dict(arguments or {}))
+        # Encoded once, before the approval, so that exactly the approved bytes are sent.
+        encoded = orjson.dumps(dict(arguments or {}))
         member = self._server_named("tools", name)
-        report = partial(report_task, self._following, member.name)
-        with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
-            tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
+        report = partial(report_task, self._followers, member.name)
+        with self._auditor.record(member.name, "tool", name, orjson.loads(encoded)) as entry:
+            tool, sent = await self._approval.obtain_for_tool(member, name, encoded, entry)
             with task_reports(name, entry, report) as created:
                 result = await member.ask(
                     lambda client: client.call_tool(
@@ -265,11 +265,11 @@ class Host:
     async def read_resource(
         self, server: str, uri: str, *, timeout: float | None = None, progress: OnProgress | None = None
     ) -> ReadResourceResult:
-        """Read a resource of a server. The server has to be named: any other may list the same URI.
+        """Read a resource of a server. The server must be named, because another one may list the same URI.
 
         Raises:
             ConfigError: There is no such server.
-            MCPTrioError: As ``Client.read_resource`` does.
+            MCPTrioError: As for ``Client.read_resource``.
         """
         member = self._member(server)
         with self._auditor.record(member.name, "resource", uri):
@@ -289,14 +289,14 @@ class Host:
             name: The name of the prompt in the host, such as ``fs_summarize``.
 
         Raises:
-            InvalidParams: No server has listed such a prompt.
-            MCPTrioError: As ``Client.get_prompt`` does.
+            InvalidParams: No server has listed this prompt.
+            MCPTrioError: As for ``Client.get_prompt``.
         """
-        exact = dict(arguments or {})
+        encoded = dict(arguments or {})
         member = self._server_named("prompts", name)
-        with self._auditor.record(member.name, "prompt", name, exact) as entry:
+        with self._auditor.record(member.name, "prompt", name, encoded) as entry:
             own = entry.name = (await find(member, "prompts", name)).own_name
-            return await member.ask(lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress))
+            return await member.ask(lambda client: client.get_prompt(own, encoded, timeout=timeout, progress=progress))
 
     async def complete(
         self,
@@ -315,12 +315,12 @@ class Host:
             name: The prompt's name in the host, or the URI template.
             argument: The argument or variable.
             value: The text typed so far.
-            server: The server of a template; not needed for a prompt.
+            server: The server of a resource template; ignored for a prompt.
             context: The arguments already chosen.
 
         Raises:
             InvalidParams: No server has listed this prompt.
-            ConfigError: There is no such server, or a template has none.
+            ConfigError: There is no such server, or no server was named for a template.
             MCPTrioError: As for ``Client.complete``.
         """
         if of == "prompt":
@@ -351,8 +351,8 @@ class Host:
 
         Args:
             uris: Resources to follow, by server.
-            tools, prompts, resources: Whether to follow this list.
-            tasks: Whether to follow the tasks that servers make of tool calls of this host.
+            tools, prompts, resources: True to follow this list.
+            tasks: True to follow the tasks that servers make of tool calls of this host.
 
         Raises:
             ConfigError: There is no such server.
@@ -363,14 +363,14 @@ class Host:
         if self._nursery is None:
             raise ConnectionClosed("the host is not open")
         async with open_hidden_nursery() as nursery:
-            following = Following(nursery, dict(uris or {}), tools, prompts, resources, tasks)
-            self._following.append(following)
+            follower = ChangeFollower(nursery, dict(uris or {}), tools, prompts, resources, tasks)
+            self._followers.append(follower)
             for member in self._members.values():
-                following.follow(member)
+                follower.follow(member)
             try:
-                yield following.changes
+                yield follower.changes
             finally:
-                self._following.remove(following)
+                self._followers.remove(follower)
 
     # Private
 
@@ -379,11 +379,11 @@ class Host:
         try:
             async with open_hidden_nursery() as nursery:
                 self._nursery = nursery
-                # If the caller is cancelled, the block ends first: its calls still tell the servers that they are
-                # cancelled.
+                # Shielded, because if the caller is cancelled, the block ends first, and its calls still send
+                # cancellations to the servers.
                 for member in self._members.values():
-                    if not member.is_over:
-                        nursery.start_soon(partial(member.keep, is_shielded=True))
+                    if not member.has_ended:
+                        nursery.start_soon(partial(member.run, is_shielded=True))
                 try:
                     yield
                 finally:
@@ -391,11 +391,11 @@ class Host:
                     for member in self._members.values():
                         member.close()
         finally:
-            for following in self._following:
-                following.changes.end()
+            for follower in self._followers:
+                follower.changes.end()
 
-    def _join(
-        self, name: str, where: str, ways: list[Any], *, can_restart: bool, origin: bytes | None = None
+    def _add_member(
+        self, name: str, where: str, link_openers: list[Any], *, can_restart: bool, origin: bytes | None = None
     ) -> ManagedServer:
         if not isinstance(name, str) or not name or len(name) > _MAX_NAME_CHARS or not name.isprintable():
             raise ConfigError(f"expected a server's name of 1 to {_MAX_NAME_CHARS} characters, got {str(name)[:80]!r}")
@@ -409,29 +409,29 @@ class Host:
         member = self._members[name] = ManagedServer(
             name,
             prefix=prefix,
-            openers=ways,
+            openers=link_openers,
             where=where,
             can_restart=can_restart,
             handlers=guard.handlers,
             options=self._options,
-            moved=self._moved,
-            spoken=self._spoken_by(origin),
+            on_change=self._server_changed,
+            known_revision=self._revision_of(origin),
         )
         return member
 
-    def _spoken_by(self, origin: bytes | None) -> SpokenRevision:
-        spoken = SpokenRevision()
+    def _revision_of(self, origin: bytes | None) -> KnownRevision:
+        known_revision = KnownRevision()
         if origin is not None:
-            spoken = self._spoken[origin] = self._spoken.pop(origin, spoken)
-            if len(self._spoken) > _MAX_KNOWN_REVISIONS:
-                del self._spoken[next(iter(self._spoken))]
-        return spoken
+            known_revision = self._revisions[origin] = self._revisions.pop(origin, known_revision)
+            if len(self._revisions) > _MAX_KNOWN_REVISIONS:
+                del self._revisions[next(iter(self._revisions))]
+        return known_revision
 
-    def _moved(self, member: ManagedServer) -> None:
-        # "connecting" is followed by another state soon, and would make every reader list twice.
+    def _server_changed(self, member: ManagedServer) -> None:
+        # "connecting" is not reported, because another state follows soon, and readers would read the lists twice.
         if member.status.state != "connecting":
-            for following in self._following:
-                following.moved(member)
+            for follower in self._followers:
+                follower.server_changed(member)
 
     def _member(self, name: str) -> ManagedServer:
         member = self._members.get(name)
@@ -439,11 +439,11 @@ class Host:
             raise ConfigError(f"no such server: {quote_name(name)}{suggest(name, list(self._members))}")
         return member
 
-    def _server_named(self, kind: Hosted, name: str) -> ManagedServer:
-        """Return the server whose tool or prompt this name is."""
+    def _server_named(self, kind: NamedKind, name: str) -> ManagedServer:
+        """Return the server that a tool's or prompt's name in the host belongs to."""
         prefix = server_of(name)
         for member in self._members.values():
             if member.prefix == prefix:
                 return member
         near = suggest(prefix or name, [member.prefix for member in self._members.values()])
-        raise InvalidParams(f"no such {HOSTED[kind]}: {quote_name(name)}, since there is no such server{near}")
+        raise InvalidParams(f"no such {ITEM_NOUNS[kind]}: {quote_name(name)}, since there is no such server{near}")

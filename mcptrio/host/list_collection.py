@@ -1,7 +1,7 @@
-"""Requests the lists of all servers of a host concurrently, and finds a tool or prompt in them by name.
+"""Requests the lists of all servers of a host concurrently, and finds a tool or prompt by its name.
 
-The host uses this. Each server has the same time, so a slow one delays the list but not the others' parts. A server
-that is known to be down is not waited for. A tool is looked up again before each approval, so that the user approves
+The host uses this. Each server has the same time, so a slow server delays the list, but loses only its own part. The
+host does not wait for a server that is down. A tool is looked up again before each approval, so that the user approves
 the tool that will run.
 """
 
@@ -20,26 +20,27 @@ from mcptrio.client.listings import Listing
 from mcptrio.errors import ConnectionClosed, InvalidParams, MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.host.listing import HostList, HostTool, hosted
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.names import hosted_names
-from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["HOSTED", "Hosted", "ListKind", "collect_lists", "find", "find_fresh", "list_one"]
+__all__ = ["ITEM_NOUNS", "ListKind", "NamedKind", "collect_lists", "find", "find_fresh", "list_one"]
 
 _log = logging.getLogger("mcptrio.host.list_collection")
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
-Hosted: TypeAlias = Literal["tools", "prompts"]
-HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
-"""The kinds whose items have other names in the host, and the word for one item."""
+NamedKind: TypeAlias = Literal["tools", "prompts"]
+ITEM_NOUNS: dict[NamedKind, str] = {"tools": "tool", "prompts": "prompt"}
+"""The kinds whose items have other names in the host, with the noun for one item."""
 
 
 @frozen
 class _Source:
-    """How one kind of list is requested.
+    """The request for one kind of list.
 
     Args:
+        listing: Returns the list of a client.
         capability: The capability that the server must declare.
         field: The field of a page that contains the items.
     """
@@ -66,12 +67,12 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
 
     async def ask(member: ManagedServer) -> None:
         # Waiting for a server that is known to be down would delay every list by the timeout.
-        if member.status.state != "ready" and not member.is_coming:
+        if member.status.state != "ready" and not member.is_first_connecting:
             missing[member.name] = member.status.reason or "it is not connected"
             return
-        if kind in member.late:
-            # This list was late before: use the last one at once until the new one has arrived.
-            found[member.name] = member.listed.get(kind, ())
+        if kind in member.late_kinds:
+            # This list was late before. Until it has arrived, the last one is returned at once.
+            found[member.name] = member.last_lists.get(kind, ())
             missing[member.name] = f"no answer within {member.options.ready_timeout:g} s; it is still awaited"
             return
         with trio.move_on_after(member.options.ready_timeout):
@@ -81,102 +82,102 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
                 if not is_whole:
                     missing[member.name] = f"only the first {member.options.listed} are listed"
                 return
-            # A failure of one server is a missing part and not an error of the list.
+            # If one server fails, its part is missing, and the list itself does not fail.
             missing[member.name] = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError):
                 _log.error("%s: its %s cannot be listed", member.name, kind, exc_info=outcome.error)
                 missing[member.name] = "its list cannot be read"
             return
         missing[member.name] = f"no answer within {member.options.ready_timeout:g} s"
-        # A stale list is more useful to a model than none; `missing` tells that it is stale.
-        found[member.name] = member.listed.get(kind, ())
-        member.await_late(kind, partial(list_one, member, kind))
+        # A stale list is more useful to a model than none. `missing` reports that it is stale.
+        found[member.name] = member.last_lists.get(kind, ())
+        member.finish_late_list(kind, partial(list_one, member, kind))
 
     async with trio.open_nursery() as nursery:
         for member in members:
             nursery.start_soon(ask, member)
-    # In the order of the servers, whatever the order of their answers.
+    # In the order of the servers, not of their answers.
     in_order = {member.name: missing[member.name] for member in members if member.name in missing}
     return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
 
 
 async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
-    """Return the list of one server, and whether it is complete. Tools and prompts are remembered by their names.
+    """Return the list of one server, and whether it is complete. Stores the list, and tools and prompts by name.
 
     Raises:
         MCPTrioError: The server is not connected, or the request fails.
     """
     source = _SOURCES[kind]
     items, generation, is_whole = await member.ask(partial(_read, member, source))
-    if kind not in HOSTED:
-        member.listed[kind] = tuple(hosted(item, member.name) for item in items)
-        return member.listed[kind], is_whole
-    own = {name: in_host for in_host, name in hosted_names(member.prefix, [item.name for item in items]).items()}
+    if kind not in ITEM_NOUNS:
+        member.last_lists[kind] = tuple(hosted(item, member.name) for item in items)
+        return member.last_lists[kind], is_whole
+    own_names = {name: in_host for in_host, name in hosted_names(member.prefix, [item.name for item in items]).items()}
     known: dict[str, Any] = {}
     for item in items:
-        if (name := own.get(item.name)) is not None:
-            # The first of two items with one name counts, as it does for the names.
+        if (name := own_names.get(item.name)) is not None:
+            # Of two items with one name, the first is used, as in hosted_names().
             known.setdefault(name, hosted(item, member.name, name))
     if len(known) < len(items):
         _log.warning("%s: %d of its %s are left out: duplicate names", member.name, len(items) - len(known), kind)
-    # A list that changed while it was read must not be remembered as current.
+    # A list that has changed while it was read must not be stored as current.
     if member.generation == generation:
-        member.known[kind] = known
-    member.listed[kind] = tuple(known.values())
-    return member.listed[kind], is_whole
+        member.named_items[kind] = known
+    member.last_lists[kind] = tuple(known.values())
+    return member.last_lists[kind], is_whole
 
 
 async def _read(member: ManagedServer, source: _Source, client: Client) -> tuple[list[Any], int, bool]:
-    generation, most = member.generation, member.options.listed
+    generation, limit = member.generation, member.options.listed
     items: list[Any] = []
-    # The capability is asked for first, since some servers answer an undeclared method with an error that ends the
+    # The capability is checked first, because some servers answer an undeclared method with an error that ends the
     # session.
     if getattr(client.capabilities, source.capability) is None:
         return items, generation, True
     try:
         async for page in source.listing(client).pages():
             items += getattr(page, source.field)
-            # A server can return pages without end; the bound is on what is kept in memory.
-            if len(items) > most:
-                return items[:most], generation, False
+            # A server may return any number of pages, so the number of items is bounded.
+            if len(items) > limit:
+                return items[:limit], generation, False
     except MethodNotFound:
-        # The server declares the capability but lacks the method; resources without templates are common.
+        # The server declares the capability but lacks the method, such as the one for resource templates.
         pass
     return items, generation, True
 
 
-async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
-    """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
+async def find(member: ManagedServer, kind: NamedKind, name: str) -> Any:
+    """Return an item by its name in the host, from the last list; or request the list if it lacks the name.
 
     Raises:
-        InvalidParams: The server does not list it.
+        InvalidParams: The server does not list the item.
         MCPTrioError: The server cannot be reached.
     """
-    known = member.known.get(kind, {}).get(name)
-    return known if known is not None else await _listed(member, kind, name)
+    known = member.named_items.get(kind, {}).get(name)
+    return known if known is not None else await _find_listed(member, kind, name)
 
 
 async def find_fresh(member: ManagedServer, name: str) -> HostTool:
     """Return a tool as the server lists it now.
 
-    If the server sends list changes unasked, the last list is current until a change arrives. Otherwise the server is
-    asked, unless its list says that it may be kept longer (``ttlMs``).
+    If the server reports list changes without a subscription, the last list is current until a change arrives.
+    Otherwise the list is requested again, unless the cache has a fresh one (``ttlMs``).
 
     Raises:
-        InvalidParams: The server does not list it.
+        InvalidParams: The server does not list the tool.
         MCPTrioError: The server cannot be reached.
     """
-    tool: HostTool = await (find if member.tells_of_tools else _listed)(member, "tools", name)
+    tool: HostTool = await (find if member.reports_tool_changes else _find_listed)(member, "tools", name)
     return tool
 
 
-async def _listed(member: ManagedServer, kind: Hosted, name: str) -> Any:
-    # The wait for a connection has its own time: what follows is the server's alone.
+async def _find_listed(member: ManagedServer, kind: NamedKind, name: str) -> Any:
+    # The wait for a connection has its own timeout, so the server has the whole time below for its answer.
     await member.connected()
     with trio.move_on_after(member.options.ready_timeout):
         items, _ = await list_one(member, kind)
         listed = {each.name: each for each in items}
         if name not in listed:
-            raise InvalidParams(f"no such {HOSTED[kind]}: {quote_name(name)}{suggest(name, list(listed))}")
+            raise InvalidParams(f"no such {ITEM_NOUNS[kind]}: {quote_name(name)}{suggest(name, list(listed))}")
         return listed[name]
     raise ConnectionClosed(f"{member.name} did not list its {kind} within {member.options.ready_timeout:g} s")

@@ -1,4 +1,4 @@
-"""Lists of all servers of a host together: each item with its server, and the missing parts.
+"""Common lists of all servers of a host. Each item names its server, and missing parts are reported.
 
 The host returns these. A list takes at most the host's ``ready_timeout``.
 """
@@ -140,7 +140,7 @@ class HostListing(Generic[T]):
         return found
 
     def __aiter__(self) -> AsyncIterator[T]:
-        # Not a generator, because the caller would have to close one that it leaves early.
+        # Not a generator, which a caller that leaves the loop early would have to close.
         return _Items(self)
 
 

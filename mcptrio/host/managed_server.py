@@ -1,7 +1,7 @@
-"""One server of a host: connected, reconnected, watched, and disconnected when it is removed.
+"""One server of a host: connects to it, reconnects, watches the connection, and disconnects when it is removed.
 
-The host creates one per server and runs it in its nursery. Its errors affect no other server: they are in
-its state, or are raised to the caller.
+The host creates one for each server and runs it in its nursery. Errors of one server do not affect the others: they
+are in the status of the server, or are raised to the caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import ChangeDelivery
 
-__all__ = ["ConnectionState", "ConnectionStatus", "ManagedServer", "SpokenRevision"]
+__all__ = ["ConnectionState", "ConnectionStatus", "KnownRevision", "ManagedServer"]
 
 _log = logging.getLogger("mcptrio.host.managed_server")
 
@@ -43,15 +43,15 @@ class ConnectionStatus:
     """The connection of a host to one of its servers.
 
     Args:
-        state: ``connecting``; ``ready``; ``failed``: the connection failed or was lost, and is retried unless
-            ``is_over``.
+        state: ``connecting``; ``ready``; ``failed``: the connection has failed or was lost, and is retried unless
+            ``has_ended``.
         where: The program or the URL, without parts that may be secret.
-        reason: The last error; ``None`` if there was none since it was last ready.
+        reason: The last error since the server was last ready; ``None`` if there was no error.
         revision: The revision of the current or the last connection.
         info: The server's own name and version, from its ``serverInfo``.
         instructions: The server's instructions for the model.
         connections: The number of connections so far.
-        is_over: Whether no more attempts follow.
+        has_ended: True if no more attempts to connect follow.
     """
 
     state: ConnectionState
@@ -61,12 +61,12 @@ class ConnectionStatus:
     info: Implementation | None
     instructions: str | None
     connections: int
-    is_over: bool
+    has_ended: bool
 
 
 @define
-class SpokenRevision:
-    """The revision that a server uses; unknown again when a connection to it has failed."""
+class KnownRevision:
+    """The revision that a server uses; ``None`` if it is unknown, or a connection has failed since."""
 
     version: str | None = None
 
@@ -76,10 +76,10 @@ class ManagedServer(ConnectionWatcher):
 
     Args:
         name: The user's name for the server.
-        openers: Ways to connect to it; empty if it is known to be unreachable.
+        openers: The transports that reach the server; empty if it cannot be reached.
         where: The program or the URL of the server.
-        moved: A function called when the state of the server has changed.
-        spoken: The revision found earlier, if any. Kept up to date.
+        on_change: Called when the state of the server has changed.
+        known_revision: The revision of an earlier connection, which is updated.
     """
 
     def __init__(
@@ -92,41 +92,41 @@ class ManagedServer(ConnectionWatcher):
         can_restart: bool,
         handlers: Handlers,
         options: HostOptions,
-        moved: Callable[[ManagedServer], object],
-        spoken: SpokenRevision,
+        on_change: Callable[[ManagedServer], object],
+        known_revision: KnownRevision,
     ) -> None:
         self.name = name
         self.prefix = prefix
         self.where = where
         self.options = options
         self.connections = 0
-        self.known: dict[str, dict[str, Any]] = {}
-        """The listed ``tools`` and ``prompts`` by their names in the host; cleared when they change."""
+        self.named_items: dict[str, dict[str, Any]] = {}
+        """By kind, the listed ``tools`` and ``prompts`` by their names in the host. Cleared when they change."""
         self.generation = 0
-        """How often ``known`` was cleared, so that a late list is recognized as stale."""
-        self.listed: dict[str, tuple[Any, ...]] = {}
+        """How often ``named_items`` was cleared. A list with an earlier generation is stale."""
+        self.last_lists: dict[str, tuple[Any, ...]] = {}
         """The last list of each kind."""
-        self.late: set[str] = set()
+        self.late_kinds: set[str] = set()
         """The kinds of lists that were late and are still being read in the background."""
         self._nursery: trio.Nursery | None = None
         """Set while the client runs."""
         self._openers = openers
         self._restarts = options.restart and can_restart
         self._handlers = handlers
-        self._moved = moved
-        self._spoken = spoken
+        self._on_change = on_change
+        self._known_revision = known_revision
         self._state: ConnectionState = "connecting"
         self._reason: str | None = None
         self._client: Client | None = None
         """The client of the last connection."""
-        self._asking: set[trio.CancelScope] = set()
-        self.is_over = False
-        """Whether no more attempts to connect follow."""
-        self._was_down = False
-        self._lot = trio.lowlevel.ParkingLot()
+        self._request_scopes: set[trio.CancelScope] = set()
+        self.has_ended = False
+        """True once no more attempts to connect follow."""
+        self._has_failed = False
+        self._state_changed = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
-        self._gone = trio.Event()
-        self._is_kept = False
+        self._disconnected = trio.Event()
+        self._is_running = False
 
     @property
     def status(self) -> ConnectionStatus:
@@ -139,17 +139,17 @@ class ManagedServer(ConnectionWatcher):
             info=client.server_info if client is not None else None,
             instructions=client.instructions if client is not None else None,
             connections=self.connections,
-            is_over=self.is_over,
+            has_ended=self.has_ended,
         )
 
     @property
-    def is_coming(self) -> bool:
-        """Whether the first connection is still being made, so that waiting is worthwhile."""
-        return self._state == "connecting" and not self._was_down
+    def is_first_connecting(self) -> bool:
+        """True while the first connection is being made, so that a list waits for the server."""
+        return self._state == "connecting" and not self._has_failed
 
     @property
-    def tells_of_tools(self) -> bool:
-        """Whether the server reports changes to its tools without a subscription, as it does in handshake revisions."""
+    def reports_tool_changes(self) -> bool:
+        """True if the server reports changes to its tools without a subscription, as it does in handshake revisions."""
         client = self._client
         if client is None or REVISIONS[client.revision].changes is not ChangeDelivery.UNSOLICITED:
             return False
@@ -157,45 +157,45 @@ class ManagedServer(ConnectionWatcher):
 
     def knows(self, kind: str, name: str) -> bool:
         """Return whether the last list contains this name and is still current."""
-        return name in self.known.get(kind, {})
+        return name in self.named_items.get(kind, {})
 
     def mark_failed(self, reason: str) -> None:
-        """Mark the server as unreachable for good."""
-        self._reason, self.is_over = reason, True
-        self._move("failed")
+        """Mark the server as permanently unreachable."""
+        self._reason, self.has_ended = reason, True
+        self._set_state("failed")
 
-    # Keeping it
+    # The connection
 
-    async def keep(self, *, is_shielded: bool = False) -> None:
-        """Connect, and connect again, until the server is removed.
+    async def run(self, *, is_shielded: bool = False) -> None:
+        """Connect, and reconnect, until the server is removed.
 
         Args:
-            is_shielded: Whether it stays connected when the caller is cancelled, until :meth:`close`.
+            is_shielded: True to stay connected until :meth:`close` if the caller is cancelled.
         """
-        self._is_kept = True
+        self._is_running = True
         self._scope.shield = is_shielded
         try:
             with self._scope:
-                await self._keep_trying()
+                await self._reconnect()
         finally:
-            # Callers that still wait must get an error when the host's block ends.
-            if not self.is_over:
+            # Callers that wait must get an error when the host's block ends.
+            if not self.has_ended:
                 self._end("the host is closed")
-            self._gone.set()
+            self._disconnected.set()
 
     async def remove(self) -> None:
-        """Disconnect from the server; waiting callers get an error. Takes at most the link's close timeout."""
+        """Disconnect from the server. Waiting callers get an error. Takes at most the link's close timeout."""
         self._end("it was removed")
         self._scope.cancel()
-        # Without a task that keeps it, for example because the host is not open, there is nothing to wait for.
-        if self._is_kept:
-            await self._gone.wait()
+        # If run() was not called, for example because the host is not open, there is nothing to wait for.
+        if self._is_running:
+            await self._disconnected.wait()
 
     def close(self) -> None:
         """Start to disconnect, because the host's block has ended."""
         self._scope.cancel()
 
-    # Asking it
+    # Requests
 
     async def connected(self, timeout: float | None = None) -> Client:
         """Return the server's client once it is connected.
@@ -204,17 +204,17 @@ class ManagedServer(ConnectionWatcher):
             timeout: Seconds; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: It is not connected within this time, or will never be.
+            ConnectionClosed: The server is not connected within this time, or no more attempts follow.
         """
         timeout = self.options.ready_timeout if timeout is None else timeout
-        # It may fail and be connected again while this waits.
-        await self.until(lambda: self._state == "ready" or self.is_over, timeout=timeout)
+        # The connection may fail, and be made again, during this wait.
+        await self.until(lambda: self._state == "ready" or self.has_ended, timeout=timeout)
         if self._state != "ready" or self._client is None:
-            away = f"no connection within {timeout:g} s"
-            why = self._reason or (
-                away if self._is_kept else "the host is not open: write `async with host:` around it"
+            late = f"no connection within {timeout:g} s"
+            reason = self._reason or (
+                late if self._is_running else "the host is not open: write `async with host:` around it"
             )
-            raise ConnectionClosed(f"{self.name} is not connected: {why}")
+            raise ConnectionClosed(f"{self.name} is not connected: {reason}")
         return self._client
 
     async def ask(self, work: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:
@@ -224,90 +224,90 @@ class ManagedServer(ConnectionWatcher):
             timeout: Seconds to wait for the connection; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: It is not connected, or was disconnected meanwhile.
+            ConnectionClosed: The server is not connected, or was disconnected in the meantime.
         """
         client = await self.connected(timeout)
         with trio.CancelScope() as scope:
-            self._asking.add(scope)
+            self._request_scopes.add(scope)
             try:
                 return await work(client)
             finally:
-                self._asking.discard(scope)
-        # Only a disconnection cancels the scope; every other end of `work` has returned or raised above.
+                self._request_scopes.discard(scope)
+        # Only a disconnection cancels the scope. Otherwise `work` has returned or raised above.
         raise ConnectionClosed(f"{self.name}: {self._reason}")
 
-    def await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
+    def finish_late_list(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
         """Keep reading a late list in the background while the connection lasts."""
-        if self._nursery is not None and kind not in self.late:
-            self.late.add(kind)
-            self._nursery.start_soon(self._await_late, kind, work)
+        if self._nursery is not None and kind not in self.late_kinds:
+            self.late_kinds.add(kind)
+            self._nursery.start_soon(self._finish_late_list, kind, work)
 
-    async def _await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
+    async def _finish_late_list(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            # Guarded: a list that fails late has no reader that could handle the error.
+            # Guarded, because no caller waits for the list and could handle an error.
             await run_guarded(work)
         finally:
-            self.late.discard(kind)
+            self.late_kinds.discard(kind)
 
-    async def until(self, is_so: Callable[[], bool], *, timeout: float = inf) -> bool:
-        """Wait for a state. Return whether it was reached."""
+    async def until(self, condition: Callable[[], bool], *, timeout: float = inf) -> bool:
+        """Wait until a condition is true. Return whether it is."""
         with trio.move_on_after(timeout):
-            while not is_so():
-                await self._lot.park()
-        return is_so()
+            while not condition():
+                await self._state_changed.park()
+        return condition()
 
     async def until_connected_again(self) -> None:
         """Wait for the next connection, or until no more attempts follow."""
         connections = self.connections
-        await self.until(lambda: self.is_over or self.connections > connections)
+        await self.until(lambda: self.has_ended or self.connections > connections)
 
     # Reports of the client's connections
 
     def opening(self) -> None:
-        self._move("connecting")
+        self._set_state("connecting")
 
     def settled(self) -> None:
-        # The client reports its first connection by returning from `start`; later ones are only visible here.
+        # The start of the client reports the first connection. Only later connections are reported here.
         if self._nursery is not None:
-            self._came()
+            self._mark_ready()
 
     def changed(self, change: Change) -> None:
         if change.kind in ("tools", "prompts"):
-            # Before subscriptions receive the change, which may list again at once.
-            self.known.pop(change.kind, None)
+            # Cleared before subscribers receive the change, because they may read the list again at once.
+            self.named_items.pop(change.kind, None)
             self.generation += 1
 
     def ended(self, reason: str) -> None:
-        # Removal has its own reason, which the end of the link must not replace.
+        # The reason of a removal must not be replaced.
         if self._state == "removed":
             return
         self._reason = reason
-        # After a failed first attempt, keep() may try another way.
-        if self._state == "ready" or self._was_down:
-            self._was_down = True
-            self._move("failed")
+        # During the first connection, the client may still try another opener.
+        if self._state == "ready" or self._has_failed:
+            self._has_failed = True
+            self._set_state("failed")
 
     # Private
 
-    async def _keep_trying(self) -> None:
+    async def _reconnect(self) -> None:
         backoff = Backoff()
-        while not self.is_over:
+        while not self.has_ended:
             started = trio.current_time()
-            self._fail(await run_guarded(self._live))
-            if self.is_over:
+            self._fail(await run_guarded(self._run_client))
+            if self.has_ended:
                 return
-            # It was up for a while, so the next failure begins with a short pause again.
+            # The connection has lasted for a while, so the next pause is short again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.next_pause()
             _log.warning("%s: %s; trying again in %.2g s", self.name, self._reason, pause)
             await trio.sleep(pause)
 
-    async def _live(self) -> None:
+    async def _run_client(self) -> None:
         """Run one client until its connection ends and cannot be renewed.
 
         Raises:
-            MCPTrioError: It could not connect.
+            MCPTrioError: The client could not connect.
         """
         options = ClientOptions(
             name=self.name,
@@ -317,58 +317,58 @@ class ManagedServer(ConnectionWatcher):
             restart=self._restarts,
             ping_interval=self.options.ping_interval,
             log_level=self.options.log_level,
-            known=self._spoken.version,
+            known=self._known_revision.version,
         )
         client = Client(self._openers, options, self)
         try:
             async with trio.open_nursery() as nursery:
                 start: Callable[..., Awaitable[None]] = client.run
                 failure: MCPTrioError | None = await nursery.start(start)
-                # Raised here, so that it leaves the nursery as itself and not in a group.
+                # Raised here, so that the nursery does not wrap it in a group.
                 if failure is not None:
                     raise failure
                 self._client, self._nursery = client, nursery
-                self._spoken.version = client.revision
-                self._came()
+                self._known_revision.version = client.revision
+                self._mark_ready()
         finally:
             self._nursery = None
-            # Calls on the old connection must fail now: their answers cannot arrive any more.
-            self._cut_off()
+            # Calls on the old connection fail now, because their answers cannot arrive any more.
+            self._cancel_requests()
 
-    def _came(self) -> None:
+    def _mark_ready(self) -> None:
         self.connections += 1
         # A restarted server may have other tools under the same names.
-        self.known.clear()
+        self.named_items.clear()
         self.generation += 1
         self._reason = None
-        self._move("ready")
+        self._set_state("ready")
 
     def _fail(self, outcome: object) -> None:
         if isinstance(outcome, Failure):
-            # The server may have been replaced by one with another revision: negotiate from the newest again.
-            self._spoken.version = None
+            # Another version may have replaced the server, so the next negotiation begins with the newest revision.
+            self._known_revision.version = None
             self._reason = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError | OSError):
-                # A bug here or in a transport must not affect the other servers.
+                # This is a bug here or in a transport, which must not affect the other servers.
                 _log.error("%s: the client failed", self.name, exc_info=outcome.error)
                 self._reason = f"the client failed: {type(outcome.error).__name__}"
-        self._was_down = True
-        self.is_over = not self._restarts
-        self._move("failed")
+        self._has_failed = True
+        self.has_ended = not self._restarts
+        self._set_state("failed")
 
     def _end(self, reason: str) -> None:
-        self.is_over = True
+        self.has_ended = True
         self._reason = reason
-        self._move("removed")
-        self._cut_off()
+        self._set_state("removed")
+        self._cancel_requests()
 
-    def _cut_off(self) -> None:
-        for scope in self._asking:
+    def _cancel_requests(self) -> None:
+        for scope in self._request_scopes:
             scope.cancel()
 
-    def _move(self, state: ConnectionState) -> None:
+    def _set_state(self, state: ConnectionState) -> None:
         if self._state == "removed":
             return
         self._state = state
-        self._lot.unpark_all()
-        self._moved(self)
+        self._state_changed.unpark_all()
+        self._on_change(self)

@@ -1,11 +1,14 @@
 """Names of the servers' tools and prompts in a host.
 
-``fs_read_file`` is the tool ``read_file`` of the server ``fs``. The part before the first ``_`` is the server, so it
-contains no ``_``. A server's name that has characters other than ASCII letters, digits and ``-``, or more than 24 of
-them, is written with ``-`` for the others, cut, and followed by ``-`` and six hexadecimal digits of its SHA-256. A
-tool's name that has characters other than letters, digits, ``_`` and ``-``, or that does not fit into 64 with its
-server's, is written with ``_`` for the others, cut, and followed by ``_`` and eight digits of its SHA-256. So a name
-depends only on its server and its tool, and no two tools have the same one.
+``fs_read_file`` is the tool ``read_file`` of the server ``fs``. The part before the first ``_`` is the prefix of the
+server, which contains no ``_``. Names that do not fit are changed:
+
+- The prefix is at most 24 ASCII letters, digits and ``-``. Otherwise ``-`` replaces the other characters, and the
+  prefix is cut and ends with ``-`` and six hexadecimal digits of the SHA-256 of the server's name.
+- The whole name is at most 64 letters, digits, ``_`` and ``-``. Otherwise ``_`` replaces the other characters of the
+  tool's name, which is cut and ends with ``_`` and eight hexadecimal digits of its SHA-256.
+
+So a name depends only on its server and its tool, and no two tools have the same name.
 
 Source: MCP 2026-07-28, server/tools, "Tool Names"; the tool names of the large model providers, which are at most 64
 characters of ``[A-Za-z0-9_-]``.
@@ -54,8 +57,8 @@ def hosted_name(prefix: str, name: str) -> str:
 def hosted_names(prefix: str, names: Iterable[str]) -> dict[str, str]:
     """Map the host's name of each tool of one server to the tool's own name.
 
-    Duplicates are merged. If two tools would get the same host name, the one whose own name needs no change keeps it,
-    and the other is omitted.
+    Duplicates are merged. If two tools would get the same name in the host, the tool whose own name needs no change
+    gets it, and the other one is left out.
     """
     hosted: dict[str, str] = {}
     for name in sorted(dict.fromkeys(names), key=lambda name: hosted_name(prefix, name) != f"{prefix}_{name}"):

@@ -1,7 +1,7 @@
-"""A server's questions to the user and the model: passed to the handlers after approval, and recorded.
+"""Passes a server's questions to the handlers after the user's approval, and records them.
 
-The host wraps its handlers in this for each server. The handler sees the name that the user gave the server. The server
-gets the same refusal whether the user declined, did not answer, or had too many questions waiting.
+The host wraps the application's handlers in it for each server. A handler gets the user's name for the server. The
+server gets the same refusal if the user has declined, has not answered, or has too many questions waiting.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling; MCP 2025-11-25, client/sampling, "Error Handling".
 """
@@ -35,7 +35,7 @@ __all__ = ["QuestionGuard"]
 _log = logging.getLogger("mcptrio.host.questions")
 
 _NO_SAMPLING = "User rejected sampling request"
-"""The specification's message, which does not disclose the reason."""
+"""The message of the specification, which does not disclose the reason."""
 _TOO_MANY = "too many questions at once"
 
 
@@ -44,12 +44,12 @@ class QuestionGuard:
     """Approves, limits and records the questions of one server.
 
     Args:
-        own: The application's handlers.
+        handlers: The handlers of the application.
         server: The server's name in the host.
         where: The program or the URL.
     """
 
-    _own: Handlers
+    _handlers: Handlers
     _server: str
     _where: str
     _approval: Approval
@@ -62,54 +62,54 @@ class QuestionGuard:
     @property
     def handlers(self) -> Handlers:
         """The handlers for the server: the application's, with approval and limits."""
-        own = self._own
-        # A handler that the application does not have stays None, so its capability is not declared to the server.
+        handlers = self._handlers
+        # A handler that the application does not have stays None, so that its capability is not declared.
         return attrs.evolve(
-            own,
-            elicit=self._elicit if own.elicit is not None else None,
-            open_url=self._open_url if own.open_url is not None else None,
-            sample=self._sample if own.sample is not None else None,
-            log=self._pass_on if own.log is not None else None,
+            handlers,
+            elicit=self._elicit if handlers.elicit is not None else None,
+            open_url=self._open_url if handlers.open_url is not None else None,
+            sample=self._sample if handlers.sample is not None else None,
+            log=self._log_limited if handlers.log is not None else None,
         )
 
     # Private
 
     async def _elicit(self, form: Form) -> Any:
         arguments = {"message": form.message, "requestedSchema": form.schema}
-        return await self._show("form", "", arguments, form, self._own.elicit)
+        return await self._ask("form", "", arguments, form, self._handlers.elicit)
 
     async def _open_url(self, question: OpenURL) -> Any:
         arguments = {"message": question.message, "url": question.url}
-        return await self._show("url", question.host, arguments, question, self._own.open_url)
+        return await self._ask("url", question.host, arguments, question, self._handlers.open_url)
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
-        assert self._own.sample is not None
+        assert self._handlers.sample is not None
         arguments: dict[str, Any] = LATEST.unstructure(params)
-        with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._counted() as is_free:
+        with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._reserved() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
                 raise Overloaded(_TOO_MANY)
             try:
-                # First approval: the messages go to the model, which may be shown to a third party.
+                # The first approval is for the messages to the model, which a third party may run.
                 edited = await self._approval.obtain(self._request("sampling", arguments, params))
                 entry.approved(edited)
                 if edited is not None:
                     params = LATEST.structure(edited, CreateMessageParams)
-                result = await self._own.sample(params)
+                result = await self._handlers.sample(params)
                 if isinstance(result, str):
                     result = CreateMessageResult(role="assistant", content=(TextContent(text=result),), model="unknown")
-                # Second approval: the model's message goes back to the server (client/sampling, "Human in the loop").
+                # The second approval is for the model's reply to the server (client/sampling, "Human in the loop").
                 edited = await self._approval.obtain(self._request("reply", LATEST.unstructure(result), params))
                 if edited is not None:
                     result = LATEST.structure(edited, CreateMessageResult)
             except NotApproved as error:
                 entry.end("not_approved", error.message)
-                # The reason is the user's business; a server could use it to ask again in another way.
+                # The server does not get the user's reason, because it could use it to ask in another way.
                 raise NotApproved(_NO_SAMPLING) from error
             return result
 
-    def _pass_on(self, message: LoggingMessageParams) -> None:
-        assert self._own.log is not None
+    def _log_limited(self, message: LoggingMessageParams) -> None:
+        assert self._handlers.log is not None
         if self._bucket is None:
             # Made here, because the clock needs a running Trio loop and the guard is made before that.
             rate = self._options.logs_per_second
@@ -117,13 +117,13 @@ class QuestionGuard:
         if not self._bucket.take():
             self._dropped += 1
             return
-        # Reported with the next message that fits, so that the report itself is not a flood.
+        # Reported together with the next message within the limit, so that the reports are limited too.
         if self._dropped:
             _log.warning("%s: %d log messages were dropped: too many in a second", self._server, self._dropped)
             self._dropped = 0
-        self._own.log(message)
+        self._handlers.log(message)
 
-    async def _show(
+    async def _ask(
         self,
         kind: Literal["form", "url"],
         name: str,
@@ -132,12 +132,12 @@ class QuestionGuard:
         handler: Callable[[Any], Awaitable[Any]] | None,
     ) -> Any:
         assert handler is not None
-        # The server's own name for itself could imitate another server.
+        # The server's own name could imitate another server, so the user's name replaces it.
         question = attrs.evolve(question, server=self._server)
-        with self._auditor.record(self._server, kind, name, arguments) as entry, self._counted() as is_free:
+        with self._auditor.record(self._server, kind, name, arguments) as entry, self._reserved() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
-                # A decline and not an error, so that a server cannot tell a busy user from an unwilling one.
+                # Declined, so that the server cannot distinguish a busy user from one who refuses.
                 return question.decline()
             try:
                 await self._approval.obtain(self._request(kind, arguments, question))
@@ -151,14 +151,14 @@ class QuestionGuard:
             if answer is None:
                 action = "cancel"
             elif isinstance(answer, Mapping):
-                action = "accept"  # a form without fields is answered with nothing
+                action = "accept"  # also for an empty mapping, which answers a form without fields
             if action != "accept":
                 entry.end("declined", action)
             return answer
 
     @contextmanager
-    def _counted(self) -> Iterator[bool]:
-        """Yield whether one more question may wait, and count it during the block."""
+    def _reserved(self) -> Iterator[bool]:
+        """Count a question during the block. Yields ``False`` if too many are waiting."""
         if self._waiting >= self._options.questions:
             yield False
             return
@@ -171,6 +171,6 @@ class QuestionGuard:
     def _request(
         self, kind: Any, arguments: Mapping[str, Any], question: Form | OpenURL | CreateMessageParams
     ) -> ApprovalRequest:
-        # A copy through JSON: the callback cannot change what is sent.
+        # A copy through JSON, so that the callback cannot change the sent arguments.
         copied = orjson.loads(orjson.dumps(arguments))
         return ApprovalRequest(server=self._server, where=self._where, kind=kind, arguments=copied, question=question)

@@ -1,4 +1,4 @@
-"""Tasks that servers have made of a host's tool calls, as its subscriptions report them.
+"""The tasks that servers have made of a host's tool calls, which the host's subscriptions report.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
 """
@@ -30,25 +30,25 @@ class HostTask:
         status: The last status that the host has received: ``working``, ``input_required``, ``completed``, ``failed``
             or ``cancelled``.
         message: A text of the server about the status.
-        is_over: Whether the task has ended, or the host waits for it no more.
+        has_ended: True if the task has ended, or the host no longer waits for it.
     """
 
     id: str
     tool: str
     status: TaskStatus
     message: str | None
-    is_over: bool
+    has_ended: bool
 
 
 @contextmanager
 def task_reports(
     tool: str, entry: AuditEntry, report: Callable[[HostTask], object]
 ) -> Iterator[Callable[[ClientTask], None]]:
-    """Yield a function that takes the task of a tool call; its states are reported until the block ends.
+    """Yield a function that receives the task of a tool call. The states of the task are reported during the block.
 
     Args:
         entry: The audit record of the call, which gets the id of the task.
-        report: A function called with each new state.
+        report: Called with each new state.
     """
     latest: HostTask | None = None
 
@@ -60,7 +60,7 @@ def task_reports(
 
     def created(task: ClientTask) -> None:
         def report_status(status: TaskStatus, message: str | None) -> None:
-            report_new(HostTask(id=task.id, tool=tool, status=status, message=message, is_over=status in _ENDS))
+            report_new(HostTask(id=task.id, tool=tool, status=status, message=message, has_ended=status in _ENDS))
 
         entry.created(task)
         task._watch(report_status)
@@ -68,6 +68,6 @@ def task_reports(
     try:
         yield created
     finally:
-        # Without an end, the call was cancelled or the connection was lost.
+        # If the task has not ended, the call was cancelled or the connection was lost.
         if latest is not None:
-            report_new(evolve(latest, is_over=True))
+            report_new(evolve(latest, has_ended=True))

@@ -233,11 +233,11 @@ class CallRelay:
         async def follow(client: Client) -> Any:
             task = client.task(created.task_id)
             if REVISIONS[client.revision].inputs is not Inputs.BACK_CHANNEL:
-                return await task._finish(created, report, answer, leaves_it=is_released)
+                return await task._finish(created, report, answer, is_released=is_released)
             async with open_hidden_nursery() as nursery:
                 call = Call(context, nursery)
                 with self._calls.in_flight(call):
-                    result = await task._finish(created, report, leaves_it=is_released)
+                    result = await task._finish(created, report, is_released=is_released)
                     await call.until_answered()
             return result
 

@@ -23,7 +23,7 @@ from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.list_collection import ListKind
-from mcptrio.host.managed_server import ManagedServer, SpokenRevision
+from mcptrio.host.managed_server import KnownRevision, ManagedServer
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
 from mcptrio.recording.link import recorded_opener
@@ -81,7 +81,7 @@ class Upstream:
         self._last_used = trio.current_time()
         self._changed = trio.lowlevel.ParkingLot()
         self._restart_requested = trio.Event()
-        self._spoken = SpokenRevision()
+        self._known_revision = KnownRevision()
         self.starts = 0
         """The number of starts."""
 
@@ -94,7 +94,7 @@ class Upstream:
             self.starts += 1
             member = self.member = self._new_member()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(member.keep)
+                nursery.start_soon(member.run)
                 nursery.start_soon(self._follow, member)
                 self._changed.unpark_all()
                 is_idle = await self._wait_idle_or_restart(member)
@@ -168,7 +168,7 @@ class Upstream:
 
     def _new_member(self) -> ManagedServer:
         # With the revision of the last connection, the negotiation of the next one saves a round trip.
-        self._spoken.version = self._options.revision or self._spoken.version
+        self._known_revision.version = self._options.revision or self._known_revision.version
         return ManagedServer(
             self._name,
             prefix="",
@@ -177,8 +177,8 @@ class Upstream:
             can_restart=self._can_restart,
             handlers=self._handlers,
             options=self._host_options,
-            moved=lambda _: self._changed.unpark_all(),
-            spoken=self._spoken,
+            on_change=lambda _: self._changed.unpark_all(),
+            known_revision=self._known_revision,
         )
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
@@ -206,17 +206,17 @@ class Upstream:
         """Read the lists at each connection and whenever they have changed."""
         backoff = Backoff()
         # Each round ends when the connection does, or with an error of a list.
-        while not member.is_over:
+        while not member.has_ended:
             outcome = await run_guarded(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
                 backoff.reset()
                 continue
-            if member.is_over:
+            if member.has_ended:
                 return
             # The managed server itself logs a lost connection.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
-            await member.until(lambda: member.is_over, timeout=backoff.next_pause())
+            await member.until(lambda: member.has_ended, timeout=backoff.next_pause())
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
         """Read the lists and follow their changes, until the server is connected again.

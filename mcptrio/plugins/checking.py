@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from mcptrio.capabilities.decorators import marks_of
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "hooks_in", "unserved_classes_warning"]
@@ -48,9 +48,8 @@ def check_plugin(plugin: object) -> None:
     for name, hook, options in hooks_in(plugin):
         if hook not in HOOKS:
             # pluggy ignores unknown hooks, so a misspelled hook would have no effect.
-            near = get_close_matches(hook, HOOKS, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")
+            hint = did_you_mean(hook, HOOKS)
+            raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got `{hook}`{hint}")
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             # pluggy calls hooks synchronously, so a coroutine would never run.

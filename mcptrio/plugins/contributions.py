@@ -15,13 +15,13 @@ from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.expected import expect
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.setup import PluginSetup
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Contributions"]
 

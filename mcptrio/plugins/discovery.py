@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -74,14 +74,13 @@ def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
     """
     for name in names:
         if name not in offered:
-            near = get_close_matches(name, offered, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"installed: {', '.join(offered) or 'none'}"
+            hint = suggest(name, offered)
             if name in SHIPPED:
                 project = f"mcptrio-{name}"
-                hint = f"the distribution {project} has it: in a clone, run `pip install ./plugins/{project}`"
+                hint = f"; the distribution {project} has it: in a clone, run `pip install ./plugins/{project}`"
             if Path(f"{name}.py").is_file():
-                hint = f"did you mean the file {name}.py?"
-            raise ConfigError(f"no plugin {quote_name(name)} is installed; {hint}")
+                hint = f"; did you mean the file `{name}.py`?"
+            raise ConfigError(f"no plugin {quote_name(name)} is installed{hint}")
 
 
 def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:

@@ -1,8 +1,7 @@
 """The plugin manager of a server: finds, imports and registers plugins.
 
-Entry points of the group ``mcptrio``, files, modules and objects all become a :class:`Plugin`. An error of a plugin,
-such as an import error, an invalid signature or a name that is taken, is stored in that plugin and does not affect
-others.
+Entry points of the group ``mcptrio``, files, modules and objects become a :class:`Plugin`. An error of a plugin, such
+as an import error, an invalid signature or a name that is taken, is stored in that plugin and does not affect others.
 """
 
 from __future__ import annotations
@@ -63,7 +62,8 @@ class PluginManager:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.find_replacement: ReplacePlugin | None = None
-        """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
+        """Decides which plugins are isolated. Called each time a plugin is loaded, so that a restarted plugin gets a
+        new answer."""
         self.plugins: dict[str, Plugin] = {}
 
     @classmethod

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mcptrio.capabilities.catalog import Catalog
+from mcptrio.ground.suggestions import suggest
 from mcptrio.plugins.plugin import Plugin
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["reference_warnings"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from mcptrio.ground.suggestions import suggest
 from mcptrio.plugins.policy import RESERVED, PluginPolicy
-from mcptrio.schema.validation_messages import suggest
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 
 __all__ = ["PluginTables"]

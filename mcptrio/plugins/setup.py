@@ -22,8 +22,8 @@ from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.prompts import PromptEntry
 from mcptrio.capabilities.resource_index import ResourceEntry
+from mcptrio.capabilities.tool_entries import ToolEntry
 from mcptrio.capabilities.tool_names import NameOf, resolve_names_in_schema, resolve_tool_names
-from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.plugins.naming import MAX_UNTRUNCATED_CHARS, is_portable, prefixed_name
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from mcptrio.errors import InvalidParams
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.revisions.mismatch import show_place, show_value
 from mcptrio.schema.anchors import remove_anchors
 
-__all__ = ["describe_mismatch", "name_type", "place_of", "show_value", "suggest"]
+__all__ = ["describe_mismatch", "name_type", "place_of", "show_value"]
 
-_MAX_QUOTED_CHARS = 60
-"""Characters of an unknown name that are compared with the known names."""
 _NOUNS = {
     "int": "an integer",
     "integer": "an integer",
@@ -107,17 +105,6 @@ def place_of(steps: Iterable[str | int]) -> str:
         if len(text) > 200:
             return show_place(f"{text[:200]}…")
     return show_place(text)
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    """Return a suffix for an error about an unknown name: the most similar known name, or the first 20."""
-    # The name is cut, because the comparison takes quadratic time.
-    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    if not known:
-        return "; none are known"
-    return f"; known: {', '.join(f'`{item}`' for item in known[:20])}"
 
 
 def _join(parts: Iterable[str]) -> str:

@@ -7,7 +7,6 @@ name file, line and key, or the variable, and are raised before anything starts.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +18,7 @@ from attrs import field, fields, frozen
 from mcptrio.errors import ConfigError
 from mcptrio.ground.expected import integer
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.runtime.settings import ServerSettings
@@ -270,9 +270,7 @@ class ServeConfig:
         known = (*_CLASSES, *_OTHER_TABLES)
         for key, table in self.tables.items():
             if key not in known:
-                near = get_close_matches(key, known, 1)
-                hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
-                raise self.error((*prefix, key), f"there is no such table; {hint}")
+                raise self.error((*prefix, key), f"there is no such table{suggest(key, known)}")
             if key in _CLASSES:
                 self._read(key, prefix)
             elif key == "auth":
@@ -349,9 +347,7 @@ def check_variables(environ: Mapping[str, str], known: Collection[str], tables: 
     prefixes = tuple(f"{variable_of((name,))}_" for name in tables)
     for variable in environ:
         if variable.startswith(prefixes) and variable not in known:
-            near = get_close_matches(variable, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
-            raise ConfigError(f"{variable}: there is no such setting; {hint}")
+            raise ConfigError(f"{variable}: there is no such setting{suggest(variable, sorted(known))}")
 
 
 def _class_of(name: str) -> type[Any]:
@@ -373,9 +369,7 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
     if profile is None:
         return tables
     if profile not in profiles:
-        near = get_close_matches(profile, profiles, 1)
-        hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(profiles) or 'none'}"
-        raise ConfigError(f"{source.path}: there is no profile {quote_name(profile)}; {hint}")
+        raise ConfigError(f"{source.path}: there is no profile {quote_name(profile)}{suggest(profile, profiles)}")
     source.overlay = (("profiles", profile), profiles[profile])
     for name, other in (("only", "enable"), ("enable", "only")):
         if name in profiles[profile].get("server", {}):

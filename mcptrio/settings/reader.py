@@ -13,7 +13,6 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -24,6 +23,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.expected import PROGRAM_ONLY
 from mcptrio.ground.secret import Secret
+from mcptrio.ground.suggestions import suggest
 from mcptrio.settings.problems import HIDDEN_VALUE, Key, describe_value, first_argument, locate_problem, names_member
 
 __all__ = ["SettingsReader", "has_reference", "keys_of_class", "variable_of"]
@@ -180,9 +180,7 @@ class SettingsReader:
     def _unknown_key(self, key: str, known: Mapping[str, Any]) -> str:
         if tables := self.tables_with(key):
             return f"there is no setting `{key}` here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
-        near = get_close_matches(key, known, 1)
-        hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
-        return f"there is no setting `{key}`; {hint}"
+        return f"there is no setting `{key}`{suggest(key, sorted(known))}"
 
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
 
@@ -17,6 +16,7 @@ from attrs import asdict
 from mcptrio.abc import Bus, Stores
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.stores.checks import Check
 from mcptrio.stores.memory import memory_stores
 from mcptrio.stores.settings import StoreBounds, StoreSettings
@@ -148,6 +148,4 @@ def _find_entry_point(group: str, scheme: str) -> EntryPoint:
     if scheme in _EXTRAS:
         raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
     known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
-    near = get_close_matches(scheme, known, 1)
-    hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
-    raise ConfigError(f"store: no installed distribution has the scheme {quote_name(scheme)}; {hint}")
+    raise ConfigError(f"store: no installed distribution has the scheme {quote_name(scheme)}{suggest(scheme, known)}")

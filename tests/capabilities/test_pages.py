@@ -10,7 +10,7 @@ import mcptrio
 from mcptrio import MCPError, Server, tool
 from mcptrio.capabilities.page_cache import PageCache
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.capabilities.tool_entries import ToolEntry
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Response
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS

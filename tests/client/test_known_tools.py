@@ -324,16 +324,16 @@ def test_removed_parameter_header_is_no_longer_sent() -> None:
     """Also without a change notification: the list may have been requested again."""
     known = KnownTools()
 
-    def learn(**definition: Any) -> None:
+    def add_page(**definition: Any) -> None:
         listed = Tool(name="buy", input_schema=tool(region=definition)["inputSchema"])
-        known.learn(ListToolsResult(tools=(listed,)), sends_param_headers=True)
+        known.add_page(ListToolsResult(tools=(listed,)), sends_param_headers=True)
 
-    learn(type="string", **{"x-mcp-header": "Region"})
+    add_page(type="string", **{"x-mcp-header": "Region"})
     assert known.param_headers("buy") == {"region": ("region",)}
-    learn(type="string")
+    add_page(type="string")
     assert known.param_headers("buy") == {}
-    learn(type="string", **{"x-mcp-header": "Region"})
-    learn(type="number", **{"x-mcp-header": "Region"})
+    add_page(type="string", **{"x-mcp-header": "Region"})
+    add_page(type="number", **{"x-mcp-header": "Region"})
     assert known.param_headers("buy") == {}
     assert "buy" not in known
 

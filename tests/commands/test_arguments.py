@@ -131,7 +131,7 @@ def test_key_value_words_become_typed_arguments(words: list[str], arguments: dic
         (["numbers=x"], 'argument `numbers`: expected an integer, got "x"'),
         (["matrix=5"], 'argument `matrix`: expected an array of arrays, got "5"'),
         (["place=Bonn"], 'argument `place`: expected an object, got "Bonn"'),
-        (["place.town=x"], "argument `place.town`: no such argument; known: `city`, `floor`, `inner`"),
+        (["place.town=x"], "argument `place.town`: no such argument; expected one of `city`, `floor`, `inner`"),
         (["place.floor=x"], 'argument `place.floor`: expected an integer, got "x"'),
         (["text.a=x"], 'argument `text.a`: expected a string (at least 1 characters), which has no members, got "a"'),
         (["labels.a=x"], 'argument `labels.a`: expected an integer, got "x"'),

@@ -113,8 +113,8 @@ def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tm
     assert b"secret" in listed.stdout
     unlisted = run("call", server.url, "publish", cwd=tmp_path, env=env)
     assert unlisted.stderr.decode() == (
-        "mcptrio: the server lists no tool `publish`; known: `secret`; the server may hide what needs another scope or"
-        f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
+        "mcptrio: the server lists no tool `publish`; expected one of `secret`; the server may hide what needs another "
+        f"scope or user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
     )
 
     output = run("auth", "status", cwd=tmp_path, env=env)

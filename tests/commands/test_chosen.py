@@ -193,7 +193,7 @@ def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
     ("text", "profile", "message"),
     [
         (PROFILES, "revue", ": there is no profile `revue`; did you mean `review`?"),
-        ("", "x", ": there is no profile `x`; there are: none"),
+        ("", "x", ": there is no profile `x`; there are none"),
         ("profiles = 1", None, ":1: profiles: expected a table, got 1"),
         ("[profiles]\nx = 1", None, ":2: profiles.x: expected a table, got 1"),
         (
@@ -209,7 +209,7 @@ def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
         (
             "[profiles.x.profiles.y]",
             None,
-            ":1: profiles.x.profiles: there is no such table; expected one of server",
+            ":1: profiles.x.profiles: there is no such table; expected one of `server`",
         ),
     ],
 )

@@ -59,7 +59,7 @@ async def test_enabled_servers_of_a_file_are_started(tmp_path: Path, caplog: pyt
             found = await host.tools().all()
 
     assert list(status) == ["one", "two", "wrong"]
-    assert (status["wrong"].state, status["wrong"].is_over) == ("failed", True)
+    assert (status["wrong"].state, status["wrong"].has_ended) == ("failed", True)
     assert "servers.wrong.env.WHO" in (status["wrong"].reason or "")
     assert "servers.wrong.env.WHO" in caplog.text
     assert list(found.missing) == ["wrong"]

@@ -197,5 +197,5 @@ async def test_changed_list_is_requested_again() -> None:
         found = await host.tools().all()
 
         assert [each.name for each in found.items] == ["one_new"]
-        with pytest.raises(Exception, match="no such tool: `one_old`; known: `one_new`"):
+        with pytest.raises(Exception, match="no such tool: `one_old`; expected one of `one_new`"):
             await host.call_tool("one_old")

@@ -36,7 +36,7 @@ async def test_status_of_a_connected_server() -> None:
     assert (status.state, status.reason, status.revision) == ("ready", None, "2025-11-25")
     assert status.info is not None
     assert status.info.name == "its own name"
-    assert (status.connections, status.is_over) == (1, False)
+    assert (status.connections, status.has_ended) == (1, False)
 
 
 async def test_server_is_added_and_removed() -> None:
@@ -124,7 +124,7 @@ async def test_lost_server_is_reconnected(autojump_clock: trio.abc.Clock) -> Non
         assert text_of(await host.call_tool("one_echo")) == "echo"
         again = host.status["one"]
 
-    assert (lost.state, lost.reason, lost.is_over) == ("failed", "the server closed the connection", False)
+    assert (lost.state, lost.reason, lost.has_ended) == ("failed", "the server closed the connection", False)
     assert (again.state, again.reason, again.connections) == ("ready", None, 2)
 
 
@@ -158,7 +158,7 @@ async def test_lost_server_stays_lost_without_restart(autojump_clock: trio.abc.C
         with pytest.raises(ConnectionClosed, match="one is not connected: the server closed the connection"):
             await host.call_tool("one_echo")
 
-    assert (status.state, status.is_over, server.connected) == ("failed", True, 1)
+    assert (status.state, status.has_ended, server.connected) == ("failed", True, 1)
 
 
 async def test_closed_channel_is_not_reconnected(autojump_clock: trio.abc.Clock) -> None:
@@ -170,7 +170,7 @@ async def test_closed_channel_is_not_reconnected(autojump_clock: trio.abc.Clock)
             with pytest.raises(ConnectionClosed):
                 await host.call_tool("one_echo")
             await trio.sleep(1)
-            assert host.status["one"].is_over
+            assert host.status["one"].has_ended
 
 
 DIES = """

@@ -138,7 +138,7 @@ async def test_subscription_reports_the_states_of_a_task(autojump_clock: MockClo
 
     tasks = [each.task for each in found if each.task is not None]
     assert [(each.server, each.kind) for each in found] == [("site", "task")] * len(tasks)
-    assert [(each.tool, each.status, each.is_over) for each in tasks] == [
+    assert [(each.tool, each.status, each.has_ended) for each in tasks] == [
         ("site_ask", "working", False),
         ("site_ask", "input_required", False),
         ("site_ask", "working", False),
@@ -160,4 +160,4 @@ async def test_task_of_a_cancelled_call_is_over(autojump_clock: MockClock) -> No
                 pass
 
     assert change.task is not None
-    assert (change.task.status, change.task.is_over) == ("working", True)
+    assert (change.task.status, change.task.has_ended) == ("working", True)

@@ -378,7 +378,7 @@ async def test_fallback_tools_are_refused_to_whom_their_tool_is_refused(serve: S
 
     for name in ("start_drain", "drain_status", "drain"):
         refused = await peer.error("tools/call", {"name": name, "arguments": {}})
-        assert refused["message"] == f"no such tool: {name}"
+        assert refused["message"] == f"no such tool: `{name}`"
 
 
 async def test_arguments_and_ids_of_fallback_tools_are_checked(serve: Serve) -> None:

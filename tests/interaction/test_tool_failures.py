@@ -128,9 +128,10 @@ async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     peer = await serve(add)
 
     error = await (await peer.start_call("nobody")).error()
+    misspelt = await (await peer.start_call("ad")).error()
 
-    assert error["code"] == -32602
-    assert "nobody" in error["message"]
+    assert (error["code"], error["message"]) == (-32602, "no such tool: `nobody`")
+    assert misspelt["message"] == "no such tool: `ad`; did you mean `add`?"
 
 
 async def test_invalid_arguments_are_reported_to_the_model_or_the_client(serve: Serve) -> None:

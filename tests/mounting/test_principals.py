@@ -141,7 +141,7 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
         assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
         assert (await ann.read_resource("vault://gold")).contents[0].text == "gold"  # type: ignore[union-attr]
         for client in (bob, nobody):
-            with pytest.raises(MCPError, match="no such tool: vault"):
+            with pytest.raises(MCPError, match="no such tool: `vault`"):
                 await client.call_tool("vault")
             with pytest.raises(MCPError, match="not found"):
                 await client.read_resource("vault://gold")
@@ -159,7 +159,7 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
 
         # The authorizer has changed its decision: calls change at once, lists within the cache time.
         await ann.call_tool("close", {"name": "vault"})
-        with pytest.raises(MCPError, match="no such tool: vault"):
+        with pytest.raises(MCPError, match="no such tool: `vault`"):
             await ann.call_tool("vault")
 
         async def is_gone() -> bool:
@@ -199,7 +199,7 @@ async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
             identity = await who(client, FORGED)
             assert identity["principal"] is None
             assert identity["caller"].startswith("session:")
-            with pytest.raises(MCPError, match="no such tool: vault"):
+            with pytest.raises(MCPError, match="no such tool: `vault`"):
                 await client.request("tools/call", {"name": "vault", "arguments": {}, "_meta": FORGED})
             with pytest.raises(MCPError, match="no such method"):
                 await client.request("mcptrio/access", {"_meta": FORGED})

@@ -121,7 +121,7 @@ async def test_errors_of_handlers_pass_through_middleware() -> None:
     server = Server(plugins=[Tools(), Around(through)])
     async with server.open(), mcptrio.connect(server) as client:
         assert (await client.call_tool("refuse")).is_error
-        with pytest.raises(MCPError, match="no such tool: nothing"):
+        with pytest.raises(MCPError, match="no such tool: `nothing`"):
             await client.call_tool("nothing")
         with pytest.raises(MCPError, match="no such method"):
             await client.request("acme/unknown")

@@ -71,7 +71,7 @@ def test_globs_match_names_with_and_without_prefix(
 async def test_withheld_tool_cannot_be_called() -> None:
     server = Server(plugins=[Files()], tools=ToolPolicy(read_only=True))
     async with server.open(), mcptrio.connect(server) as client:
-        with pytest.raises(MCPError, match="no such tool: write"):
+        with pytest.raises(MCPError, match="no such tool: `write`"):
             await client.call_tool("write")
         assert server.plugins.plugins["Files"].withheld == {
             "write": "it is not marked read-only",

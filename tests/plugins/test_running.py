@@ -158,7 +158,7 @@ async def test_handlers_waiting_for_an_answer_end_before_their_lifespan_exits() 
 
     handlers = Handlers(elicit=disable)
     async with server.open(), mcptrio.connect(server, revision="2026-07-28", handlers=handlers) as client:
-        with pytest.raises(MCPError, match="no such tool: pay"):
+        with pytest.raises(MCPError, match="no such tool: `pay`"):
             await client.call_tool("pay")
     assert parked == [1, 0]
     assert till.left == ["handler", "lifespan"]

@@ -230,7 +230,7 @@ async def test_audit_log_records_every_started_request(tmp_path: Path, autojump_
     assert records[0]["arguments"]["password"] == "[redacted]"
     assert "abcdefghijklmnop" not in path.read_text()
     assert records[0]["plugin"] == "Desk"
-    assert records[2]["detail"].endswith("no such tool: nothing")
+    assert records[2]["detail"].endswith("no such tool: `nothing`")
     assert records[3]["seconds"] == pytest.approx(2, abs=0.1)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

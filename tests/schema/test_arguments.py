@@ -103,7 +103,7 @@ def test_function_without_parameters_accepts_an_empty_object() -> None:
 
     assert arguments.schema == {"type": "object", "additionalProperties": False}
     assert arguments.convert({}) == {}
-    assert refuse(arguments, {"a": 1}) == "unknown argument `a`; none are known"
+    assert refuse(arguments, {"a": 1}) == "unknown argument `a`; there are none"
 
 
 def test_signature_becomes_a_schema() -> None:
@@ -295,7 +295,7 @@ def test_error_names_missing_and_unknown_arguments() -> None:
 
     assert refuse(arguments, {}) == "missing required argument `text`"
     assert refuse(arguments, {"text": "", "aftr": 1}) == "unknown argument `aftr`; did you mean `after`?"
-    assert refuse(arguments, {"text": "", "zzz": 1}) == "unknown argument `zzz`; known: `text`, `after`"
+    assert refuse(arguments, {"text": "", "zzz": 1}) == "unknown argument `zzz`; expected one of `text`, `after`"
     assert refuse(arguments, ["text"]) == "expected an object, got an array"
 
 
@@ -375,7 +375,7 @@ def test_signatures_of_wrapped_callables_are_read() -> None:
     assert Arguments.of(wrapped).convert({"a": "red"}) == {"a": Color.RED}
     partial = Arguments.of(functools.partial(Notes().add, tag=Color.BLUE))
     assert partial.names == ("text",)  # callers do not set what the author has set
-    assert refuse(partial, {"text": "a", "tag": "red"}) == "unknown argument `tag`; known: `text`"
+    assert refuse(partial, {"text": "a", "tag": "red"}) == "unknown argument `tag`; expected one of `text`"
     assert Arguments.of(functools.partial(Notes().add, "text")).names == ("tag",)
 
 

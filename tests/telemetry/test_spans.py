@@ -126,7 +126,7 @@ async def test_span_of_the_caller_is_the_parent(spans: Spans) -> None:
         (MODERN, ("fail", {}), "tool_error", None),
         (MODERN, ("price", {"item": [3]}), "tool_error", None),
         ("2025-06-18", ("price", {"item": [3]}), "-32602", "at `item`"),
-        (MODERN, ("nothing", {}), "-32602", "no such tool: nothing"),
+        (MODERN, ("nothing", {}), "-32602", "no such tool: `nothing`"),
     ],
 )
 async def test_failures_have_an_error_type_and_a_status(

@@ -32,8 +32,8 @@ from mcptrio.cli.client.schema_words import (
 from mcptrio.errors import ConfigError, InvalidParams
 from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.schema.validation import Validator
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["MAX_FILE_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
 
@@ -69,7 +69,7 @@ def read_arguments(
         words: Words in the forms of the module docstring.
         schema: The tool's input schema.
         base: Arguments to which the words are added, or which they replace.
-        checked: Whether each word must fit the schema; otherwise a word that does not is read without a schema.
+        checked: True if each word must fit the schema; otherwise a word that does not is read without a schema.
     """
     # A deep copy, because the words change nested objects. The base comes from JSON, so nothing is lost on the way.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}

@@ -55,7 +55,7 @@ class ClientCommand(CLICommand):
     environment = tuple(VARIABLES.items())
     exit_codes = EXIT_CODES
     records: ClassVar[bool] = False
-    """Whether the command has the option ``--record``."""
+    """True if the command has the option ``--record``."""
 
     def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())

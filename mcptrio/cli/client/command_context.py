@@ -17,9 +17,9 @@ from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.client.client import Client
 from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
 from mcptrio.ground.quoting import quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["CommandContext"]
 
@@ -38,11 +38,11 @@ class CommandContext:
     terminal: Terminal | None
     """``None`` unless standard input and standard error are terminals."""
     is_interactive: bool
-    """Whether the server's questions can be shown to a user."""
+    """True if the server's questions can be shown to a user."""
     may_read_input: bool = True
-    """Whether standard input is free; the shell reads its lines there."""
+    """True if standard input is free; the shell reads its lines there."""
     has_started_server: bool = False
-    """Whether the server is a command that was started for this command, so that ``--verbose`` shows its log."""
+    """True if the server is a command that was started for this command, so that ``--verbose`` shows its log."""
     as_json: bool = False
     verbose: bool = False
 

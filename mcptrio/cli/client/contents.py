@@ -47,7 +47,7 @@ class Contents:
         """Show blocks one after the other. Bytes are saved if there is a folder.
 
         Args:
-            as_error: Whether to use standard error.
+            as_error: True to use standard error.
 
         Raises:
             ConfigError: A file cannot be written.

@@ -71,7 +71,7 @@ class DetachedTask:
 
     @property
     def has_url(self) -> bool:
-        """Whether the server is elsewhere, so that the folder of the call does not matter."""
+        """True if the server is elsewhere, so that the folder of the call does not matter."""
         return self.target is not None and "://" in self.target.partition(" ")[0]
 
     @property

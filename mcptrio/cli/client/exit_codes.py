@@ -91,15 +91,15 @@ def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> i
     A failure of a plugin in this process is not repeated if its log record was shown already.
     """
     line = line_of(error)
-    last_words: list[str] = []
+    stderr_lines: list[str] = []
     # At a terminal the lines of standard error are shown one below the other; in a pipe one line is easier to read.
     if console.is_err_terminal:
-        line, last_words = split_stderr(line)
+        line, stderr_lines = split_stderr(line)
     if hint:
         line += f"; {printable(hint)}"
     if not (isinstance(error, MCPError) and console.has_shown(line)):
-        console.print_error(line + (STDERR_MARK.rstrip() if last_words else ""))
-    for each in last_words[-_MAX_STDERR_LINES:]:
+        console.print_error(line + (STDERR_MARK.rstrip() if stderr_lines else ""))
+    for each in stderr_lines[-_MAX_STDERR_LINES:]:
         console.note(f"  {each}")
     if isinstance(error, PluginError) and (details := details_of(error)):
         console.note(indent(details, "  "))

@@ -29,7 +29,7 @@ async def follow_call(cmd: CommandContext, call: ToolCall, line: ProgressLine) -
     """Return the result of a call; ``None`` if the user has detached it."""
     interrupts = cmd.console.interrupts
     while True:
-        with trio.CancelScope() as scope, interrupts.taking_back(scope):
+        with trio.CancelScope() as scope, interrupts.cancelling(scope):
             async for progress in call:
                 if call.task_id is None:
                     line(progress)
@@ -65,7 +65,7 @@ async def record_detached(cmd: CommandContext, tool: str, id: str) -> None:
 
 
 async def _ask(cmd: CommandContext, terminal: Terminal, id: str) -> Literal["detach", "cancel", "wait"]:
-    async with terminal.floor():
+    async with terminal.exclusive():
         cmd.console.note(f"the tool runs as task {printable(id)}")
         while True:
             try:

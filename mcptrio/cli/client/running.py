@@ -63,19 +63,21 @@ def run_action(action: Action, options: TargetOptions) -> int:
         return partial(connected, action, options, find_target(options, ask=_asker(options)))
 
     url = options.target or ""
-    return run_at_console(start, moved=bool(options.plugins), verbose=options.verbose, url=url)
+    return run_at_console(start, redirects_output=bool(options.plugins), verbose=options.verbose, url=url)
 
 
-def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: bool = False, url: str = "") -> int:
+def run_at_console(
+    start: Callable[[], Work], *, redirects_output: bool = False, verbose: bool = False, url: str = ""
+) -> int:
     """Run an async function that uses a terminal or a server, and return the exit code.
 
     Args:
         start: Makes it, before Trio runs.
         url: The URL of the server, for hints; empty if it has none.
-        moved: Whether other output of this process, such as that of plugins, goes to standard error.
-        verbose: Whether to show mcptrio's log.
+        redirects_output: True if other output of this process, such as that of plugins, goes to standard error.
+        verbose: True to show mcptrio's log.
     """
-    with _streams(moved=moved) as (out, err):
+    with _streams(redirects_output=redirects_output) as (out, err):
         console = Console(out, err)
         logging.getLogger().addHandler(ConsoleHandler(console, verbose=verbose))
         logging.getLogger().setLevel(logging.DEBUG if verbose else logging.WARNING)
@@ -144,7 +146,7 @@ def _asker(options: TargetOptions) -> AskInput | None:
 
 async def _with_terminal(work: Work, console: Console) -> int:
     interrupts = console.interrupts
-    with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
+    with interrupts.listening(), trio.CancelScope() as scope, interrupts.cancelling(scope):
         async with open_terminal(console) as terminal:
             return await work(console, terminal)
     number = interrupts.number or signal.SIGINT
@@ -172,8 +174,8 @@ async def connected(
     settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
     # Without a TerminalUser the client declares no capability for questions, so the server asks none.
-    person = TerminalUser(console, terminal) if terminal is not None and settings.input else None
-    handlers = handlers or handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
+    user = TerminalUser(console, terminal) if terminal is not None and settings.input else None
+    handlers = handlers or handlers_for(console, user, roots=settings.roots or None, shows_log=log_level is not None)
     connecting = partial(
         connect,
         handlers=handlers,
@@ -184,7 +186,7 @@ async def connected(
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
             # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
-            authorize = partial(_authorized, found.name, console, terminal if person is not None else None)
+            authorize = partial(_authorized, found.name, console, terminal if user is not None else None)
             target, client = await _open(stack, connecting, authorize, found.target, options.record)
         cmd = CommandContext(
             client=client,
@@ -193,7 +195,7 @@ async def connected(
             hint_at_login=partial(_hint_at_login, target),
             console=console,
             terminal=terminal,
-            is_interactive=person is not None,
+            is_interactive=user is not None,
             has_started_server=isinstance(target, Command),
             as_json=options.as_json,
             verbose=options.verbose,
@@ -258,11 +260,11 @@ def _timeouts(seconds: float | None) -> ClientTimeouts:
 
 
 @contextmanager
-def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
+def _streams(*, redirects_output: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
     """Open standard output and standard error for any text; characters that cannot be encoded are escaped.
 
     Args:
-        moved: Whether other output of this process, such as that of plugins, goes to standard error.
+        redirects_output: True if other output of this process, such as that of plugins, goes to standard error.
     """
     with ExitStack() as stack:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -276,7 +278,7 @@ def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
         # A server's text must not end the command on a terminal with another encoding than UTF-8.
         out = stack.enter_context(open(out_fd, "w", encoding=encoding, errors="backslashreplace"))
         err = sys.stderr if sys.stderr is not None else stack.enter_context(open(os.devnull, "w"))
-        if moved and sys.stdout is not None and sys.stderr is not None:
+        if redirects_output and sys.stdout is not None and sys.stderr is not None:
             # A plugin that prints would otherwise write into the command's own output.
             os.dup2(2, 1)
         yield out, err

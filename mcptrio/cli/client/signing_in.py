@@ -35,7 +35,7 @@ def sign_in(
         terminal: Asks for consent to open a browser; ``None`` only shows the URL.
         server: The server that requires the login, for the user.
         port: The local port for the browser's return; 0 for any.
-        browser: Whether to offer to open a browser.
+        browser: True to offer to open a browser.
     """
     return LoopbackRedirects(
         show=partial(_show, console, server),
@@ -59,7 +59,7 @@ async def _consent(console: Console, terminal: Terminal, url: str) -> bool:
         AuthorizationError: The input has ended.
     """
     answer = None
-    async with terminal.floor():
+    async with terminal.exclusive():
         try:
             answer = await terminal.read_line(console.paint("Open it in the browser? [Y/n] ", "bold"))
         except Interrupted:

@@ -87,14 +87,14 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
     if text.startswith(("http://", "https://", "ws://", "wss://")):
         # Neither a password nor a key of the query is shown.
-        return _adapted(options, Endpoint(url=text), text.partition("?")[0].rpartition("@")[2])
+        return _with_options(options, Endpoint(url=text), text.partition("?")[0].rpartition("@")[2])
     if text.startswith(("tcp://", "unix:")):
-        return _adapted(options, Socket(address=text), text)
+        return _with_options(options, Socket(address=text), text)
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
-        return _adapted(options, entry, name)
+        return _with_options(options, entry, name)
     # A word that a shell would have to quote is a command and not a name.
-    if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
+    if text == shlex.quote(text) and (found := _find_in_files(options, text, ask)) is not None:
         return found
     if text.endswith(".py") and Path(text).is_file():
         raise ConfigError(
@@ -112,7 +112,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
 
 
 def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
-    return _adapted(options, Command(args=args), shlex.join(args))
+    return _with_options(options, Command(args=args), shlex.join(args))
 
 
 def _is_reference(text: str) -> bool:
@@ -121,7 +121,7 @@ def _is_reference(text: str) -> bool:
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
 
-def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
+def _find_in_files(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
             # Either could be meant, and starting the wrong one runs a stranger's program.
@@ -129,11 +129,11 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
                 raise ConfigError(
                     f"TARGET: {name} is a server of {path} and a program; write {path}#{name}, or -- {name}"
                 )
-            return _adapted(options, file.read(name), name, note=f"{name} is the server of this name in {path}")
+            return _with_options(options, file.read(name), name, note=f"{name} is the server of this name in {path}")
     return None
 
 
-def _adapted(
+def _with_options(
     options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
     """Return a server with the additions of the options and the environment."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from mcptrio.cli.client.schema_words import kinds, properties, required, word
 from mcptrio.cli.help_pages import HelpPage
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["as_words", "help_of"]
@@ -39,9 +39,7 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
         # As click does for its own flags: --no-NAME sets a boolean to false.
         negated = option.replace("--no-", "--", 1)
         if option not in names and negated not in names:
-            near = get_close_matches(option, [*names, *options], 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ConfigError(f"no option {quote_name(option)}{hint}")
+            raise ConfigError(f"no option {quote_name(option)}{did_you_mean(option, [*names, *options])}")
         # An argument whose own name begins with no_ takes precedence over a negation.
         name = names.get(option) or names[negated]
         if not sign:

@@ -155,7 +155,7 @@ class DevRelay:
             failure = worker.failure if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()
             # The worker has already written the reason to the same standard error.
-            why = "" if worker.has_said_why else f": {failure}"
+            why = "" if worker.has_logged_failure else f": {failure}"
             if self._current is None:
                 self._failure = failure
                 _log.error("start failed, nothing is served until a file changes%s", why)
@@ -339,7 +339,7 @@ class DevRelay:
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
         if isinstance(message, Response | ErrorResponse):
             # Besides responses to the relay, those to requests that were answered or cancelled meanwhile are dropped.
-            if worker.hears(message) or not self._talk.answered(message, worker):
+            if worker.is_own(message) or not self._talk.answered(message, worker):
                 return None
             self._notify_answered()
             return message

@@ -43,7 +43,7 @@ class SessionState(Generic[_W]):
         self.waiting: dict[RequestId, tuple[Request, _W]] = {}
         """The client's requests without a response, with their worker."""
         self.batches = False
-        """Whether the negotiated revision has batches."""
+        """True if the negotiated revision has batches."""
         self._introduction: Request | None = None
         """The answered ``initialize`` request."""
         self._initialized = False

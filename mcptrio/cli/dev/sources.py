@@ -89,7 +89,7 @@ class Sources:
     def all(self) -> Iterator[Path]:
         yield from self.files
         for folder in self.folders:
-            yield from _below(folder, _MAX_DEPTH)
+            yield from _walk(folder, _MAX_DEPTH)
 
 
 class SourceWatch:
@@ -192,7 +192,7 @@ def _places(module: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin is not None and spec.has_location else []
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
     inner: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -209,4 +209,4 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
         return
     if depth > 0:
         for path in sorted(inner):
-            yield from _below(Path(path), depth - 1)
+            yield from _walk(Path(path), depth - 1)

@@ -64,8 +64,8 @@ class DevWorker:
         self._awaited = {_PROBE, _ASKED}
         self.failure = ""
         """The reason why it ended, in a few lines."""
-        self.has_said_why = False
-        """Whether the worker has written the reason to standard error, which it shares with us."""
+        self.has_logged_failure = False
+        """True once the worker has written the reason to standard error, which it shares with us."""
         self._leaving = trio.Event()
 
     async def run(self) -> None:
@@ -81,7 +81,7 @@ class DevWorker:
                     await self._leaving.wait()
                     nursery.cancel_scope.cancel()
             reason = exit_reason(channel.last_stderr_lines)
-            self.has_said_why = reason is not None
+            self.has_logged_failure = reason is not None
             reason = reason or "\n".join(channel.last_stderr_lines[-_MAX_FAILURE_LINES:])
             no_output = f"the server exited with {channel.returncode} and wrote nothing to standard error"
             self.failure = reason[:_MAX_FAILURE_CHARS] or no_output
@@ -104,7 +104,7 @@ class DevWorker:
     def leave(self) -> None:
         self._leaving.set()
 
-    def hears(self, answer: Response | ErrorResponse) -> bool:
+    def is_own(self, answer: Response | ErrorResponse) -> bool:
         """Return whether this is the response to a request of the relay itself."""
         if not isinstance(answer.id, str) or not answer.id.startswith(OWN):
             return False

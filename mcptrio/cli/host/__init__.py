@@ -23,7 +23,7 @@ from mcptrio.cli.install.machine import Machine
 from mcptrio.cli.install.plans import InstallPlan, plan_install, plan_uninstall, snippet
 from mcptrio.cli.param_types import OneOf
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import TerminalStyle
+from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
@@ -144,7 +144,7 @@ def _status(
     if as_json:
         print_json({"files": [values_of(each) for each in found]})
     else:
-        for line in lines(found, TerminalStyle.of_stdout()):
+        for line in lines(found, TerminalLayout.of_stdout()):
             click.echo(line)
     if any(each.is_wrong for each in found):
         ctx.exit(1)

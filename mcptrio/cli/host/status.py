@@ -27,7 +27,7 @@ from mcptrio.cli.install.entries import is_ours
 from mcptrio.cli.install.files import decoded, read
 from mcptrio.cli.install.hosts import HostKind, Scope
 from mcptrio.cli.install.machine import Machine
-from mcptrio.cli.terminal.layout import TerminalStyle, counted
+from mcptrio.cli.terminal.layout import TerminalLayout, counted
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.locations import SourceLocation
@@ -53,7 +53,7 @@ class InstalledEntry:
 
     Args:
         target: The server; ``None`` if it is unknown.
-        is_off: Whether the host application ignores it.
+        is_off: True if the host application ignores it.
         problems: Problems of the entry.
         answer: The server's description, or ``!`` and the reason why it does not answer; empty if it was not asked.
         warnings: The warnings and errors that the server logs when it starts.
@@ -76,8 +76,8 @@ class FileStatus:
     """A host application's file.
 
     Args:
-        is_found: Whether the host application is found.
-        is_there: Whether the file exists.
+        is_found: True if the host application is found.
+        is_there: True if the file exists.
         entries: Our entries, and the requested one.
         problem: The reason why it cannot be read.
     """
@@ -125,7 +125,7 @@ def file_statuses(
     return found
 
 
-def lines(found: Sequence[FileStatus], look: TerminalStyle) -> Iterator[str]:
+def lines(found: Sequence[FileStatus], layout: TerminalLayout) -> Iterator[str]:
     """Yield lines for people: the files with an entry, and one line per host application without one."""
     for each in found:
         host = each.host
@@ -135,20 +135,22 @@ def lines(found: Sequence[FileStatus], look: TerminalStyle) -> Iterator[str]:
             if (each.scope == "user" or host.user is None) and not any(other.entries for other in same):
                 paths = ", ".join(str(other.path) for other in same)
                 absent = "not installed" if each.is_found else "not found"
-                yield look.wrap(f"{absent}: {printable(paths)}", "dim", label=f"{host.title} ({host.id}): ")
+                yield layout.wrap(f"{absent}: {printable(paths)}", "dim", label=f"{host.title} ({host.id}): ")
             continue
-        yield look.wrap(printable(str(each.path)), "bold", label=f"{host.title} ({host.id}, {each.scope}): ")
+        yield layout.wrap(printable(str(each.path)), "bold", label=f"{host.title} ({host.id}, {each.scope}): ")
         if each.problem is not None:
-            yield look.wrap(printable(each.problem), "red", indent="  ", label="! ")
+            yield layout.wrap(printable(each.problem), "red", indent="  ", label="! ")
         for entry in each.entries:
             off = " (switched off)" if entry.is_off else ""
-            yield look.wrap(f"{printable(_shown(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: ")
-            yield from (look.wrap(printable(text), "red", indent="    ", label="! ") for text in entry.problems)
+            yield layout.wrap(
+                f"{printable(_shown(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: "
+            )
+            yield from (layout.wrap(printable(text), "red", indent="    ", label="! ") for text in entry.problems)
             if entry.answer:
                 label = "! " if entry.answer.startswith("! ") else ""
-                yield look.wrap(printable(entry.answer.removeprefix(label)), "red", indent="    ", label=label)
+                yield layout.wrap(printable(entry.answer.removeprefix(label)), "red", indent="    ", label=label)
             for text in entry.warnings:
-                yield look.wrap(printable(text), "yellow", indent="    ", label="warning: ")
+                yield layout.wrap(printable(text), "yellow", indent="    ", label="warning: ")
 
 
 def values_of(status: FileStatus) -> dict[str, Any]:

@@ -167,27 +167,27 @@ def _as_json(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]
 
 def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -> None:
     console, client = cmd.console, cmd.client
-    look, info = console.look, client.server_info
+    layout, info = console.layout, client.server_info
     name = f"{info.title or info.name} {info.version}" if info is not None else "does not say"
     rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(cmd)) or "nothing")]
     rows.extend((kind, str(len(getattr(lists, kind)))) for kind in _METHODS)
     if lists.tools:
         rows.append(("cost", f"about {counted(sum(map(tokens, lists.tools)), 'tokens')} for the tools"))
     for label, text in rows:
-        console.print_painted(look.wrap(printable(text), "bold", label=f"{label:<12}"))
+        console.print_painted(layout.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
-        console.print_painted(console.look.paint("instructions", "bold"))
+        console.print_painted(console.layout.paint("instructions", "bold"))
         # Both functions escape control characters, with which a server could rewrite the terminal; `readable` keeps
         # line breaks.
-        console.print_painted(look.wrap(readable(client.instructions.rstrip("\n")), indent="    "))
+        console.print_painted(layout.wrap(readable(client.instructions.rstrip("\n")), indent="    "))
     for tool in lists.tools:
         _show_tool(cmd, tool)
     console.print()
     if not findings:
-        console.print_painted(look.paint("no findings", "green"))
+        console.print_painted(layout.paint("no findings", "green"))
     for finding in findings:
         line = f"{printable(finding.where)}: {printable(finding.what)}"
-        console.print_painted(look.wrap(line, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
+        console.print_painted(layout.wrap(line, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
 
 
 def _show_tool(cmd: CommandContext, tool: Tool) -> None:
@@ -207,16 +207,16 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
             if is_told
         )
     console.print()
-    console.print_painted(console.look.wrap(f"({'; '.join(notes)})", "cyan", label=f"{printable(tool.name)}  "))
+    console.print_painted(console.layout.wrap(f"({'; '.join(notes)})", "cyan", label=f"{printable(tool.name)}  "))
     if description := (tool.description or "").strip():
-        console.print_painted(console.look.wrap(readable(description), indent="    "))
+        console.print_painted(console.layout.wrap(readable(description), indent="    "))
     needed = required(tool.input_schema, tool.input_schema)
     for key, member in properties(tool.input_schema, tool.input_schema).items():
         text = f"{describe(member, tool.input_schema)}{'' if key in needed else ', optional'}"
         about = member.get("description") if isinstance(member, dict) else None
         if isinstance(about, str):
             text += f"; {printable(' '.join(about.split()))}"
-        console.print_painted(console.look.wrap(f"{printable(key)}: {text}", indent="      "))
+        console.print_painted(console.layout.wrap(f"{printable(key)}: {text}", indent="      "))
 
 
 def _declared(cmd: CommandContext) -> Iterator[str]:

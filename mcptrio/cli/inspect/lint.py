@@ -63,7 +63,7 @@ def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[
     """Yield the findings about a server's tools.
 
     Args:
-        sends_param_headers: Whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
+        sends_param_headers: True if this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
     yield from _twice("tool", (tool.name for tool in tools))
     for tool in tools:

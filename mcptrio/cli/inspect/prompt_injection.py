@@ -75,7 +75,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 def suspicious_parts(text: str) -> Iterator[str]:
     """Iterate over the findings in a text, printable: ``has invisible characters: U+200B ZERO WIDTH SPACE``."""
     text = text[:_MAX_TEXT_CHARS]
-    if hidden := _hidden(text):
+    if hidden := _hidden_characters(text):
         names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
         yield f"has invisible characters: {names}{', …' if len(hidden) > _MAX_NAMED_CHARACTERS else ''}"
     for what, pattern in _PATTERNS:
@@ -83,7 +83,7 @@ def suspicious_parts(text: str) -> Iterator[str]:
             yield f'{what}: "{_shown(text, match)}"'
 
 
-def _hidden(text: str) -> list[str]:
+def _hidden_characters(text: str) -> list[str]:
     # Nearly all texts are plain ASCII, for which no category has to be looked up.
     if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
         return []

@@ -70,7 +70,7 @@ def _checked(format: ModuleType, text: str, expected: Any, keys: Keys) -> str:
         got = format.parse(text)
     except Unreadable:
         raise Uneditable("expected a file that can be edited in place, got one that would not be read again") from None
-    if not _same(_pruned(got, keys), _pruned(expected, keys)):
+    if not _is_same(_pruned(got, keys), _pruned(expected, keys)):
         raise Uneditable("expected a file that can be edited in place, got one in which more would change")
     return text
 
@@ -99,12 +99,12 @@ def _pruned(value: Any, keys: Keys) -> Any:
     return copy
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     """Return whether two values are equal and of the same type: 1 differs from true."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_is_same, one, other))
     # NaN differs from itself, and TOML and YAML can contain it.
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)

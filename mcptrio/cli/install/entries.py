@@ -32,7 +32,7 @@ class EntryShape:
         headers: The name of this member.
         started: Further members of an entry with a command.
         reached: Further members of an entry with a URL.
-        has_name: Whether it repeats its name.
+        has_name: True if it repeats its name.
     """
 
     command: str = "command"

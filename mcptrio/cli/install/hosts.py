@@ -8,7 +8,6 @@ Source: the documentation of each host application; Zed: ``crates/paths``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -19,6 +18,7 @@ from mcptrio.cli.install.documents import FormatName, parse
 from mcptrio.cli.install.entries import EntryShape
 from mcptrio.cli.install.machine import Machine
 from mcptrio.errors import ConfigError
+from mcptrio.ground.suggestions import did_you_mean
 
 __all__ = ["HOSTS", "HostKind", "Scope", "find_host"]
 
@@ -83,8 +83,7 @@ def find_host(text: str) -> HostKind:
         key, place = _key_of(Path(text)), Path(text).expanduser().absolute()
         shape = _SHAPES.get(key, _PLAIN)
         return HostKind(id=text, title=text, key=key, user=lambda _: place, shape=shape, then="")
-    near = get_close_matches(text, HOSTS, 1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
+    hint = did_you_mean(text, HOSTS)
     raise ConfigError(f"HOST: expected one of {', '.join(HOSTS)}, or FILE.json, got {text!r}{hint}")
 
 

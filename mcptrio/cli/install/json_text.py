@@ -216,14 +216,14 @@ class _Page:
         while self._mark(number) != "}":
             named, end_of_name = self._tokens[number]
             value = number + 2
-            number = self._behind(value)
+            number = self._end_of_value(value)
             comma = self._tokens[number][0] if self._mark(number) == "," else None
             name = json.loads(self._text[named:end_of_name])
             members[name] = _Member(named, self._tokens[value][0], self._tokens[number - 1][1], comma)
             number += comma is not None
         return _Object(start, self._tokens[number][0], members)
 
-    def _behind(self, number: int) -> int:
+    def _end_of_value(self, number: int) -> int:
         depth = 0
         while True:
             mark = self._mark(number)

@@ -37,7 +37,7 @@ class InstallPlan:
         after: The new content; ``None`` deletes the file.
         does: The change in one word.
         obsolete: Copies that are no longer needed: the restored one, and those of our own earlier entry.
-        keeps: Whether to copy the current content first.
+        keeps: True to copy the current content first.
         others: The names of entries that start mcptrio, if none has the requested name.
     """
 

@@ -154,7 +154,7 @@ def statements(text: str) -> Iterator[Statement]:
     """
     table: Keys = ()
     at = 0
-    while (at := _past(_SPACE, text, at)) < len(text):
+    while (at := _end_of_match(_SPACE, text, at)) < len(text):
         start = text.rfind("\n", 0, at) + 1
         header = _HEADER.match(text, at)
         key = _KEY.match(text, header.end() if header else at)
@@ -163,11 +163,11 @@ def statements(text: str) -> Iterator[Statement]:
         parts = tuple(_decoded(part) for part in re.findall(_PART, key[0]))
         if header:
             table = parts
-            at = _past(_END_OF_LINE, text, key.end())
+            at = _end_of_match(_END_OF_LINE, text, key.end())
             yield Statement(keys=table, table=table, start=start, end=at)
         else:
-            value = _past(_BLANKS, text, text.index("=", key.end()) + 1)
-            at = _behind_value(text, value)
+            value = _end_of_match(_BLANKS, text, text.index("=", key.end()) + 1)
+            at = _end_of_value(text, value)
             yield Statement(keys=(*table, *parts), table=table, start=start, end=at, value=value)
 
 
@@ -183,7 +183,7 @@ def strings(text: str, at: int) -> Iterator[tuple[int, int]]:
             yield found.span()
 
 
-def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _end_of_match(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
 
@@ -194,7 +194,7 @@ def _decoded(part: str) -> str:
     return decoded
 
 
-def _behind_value(text: str, at: int) -> int:
+def _end_of_value(text: str, at: int) -> int:
     depth = 0
     while found := _VALUE.match(text, at):
         at = found.end()

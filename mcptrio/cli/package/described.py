@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.capabilities.tool_entries import ToolEntry
 from mcptrio.cli.package.settings import Setting, settings_of
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server

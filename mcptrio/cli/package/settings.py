@@ -38,7 +38,7 @@ class Setting:
         field: The name of the field.
         variable: The environment variable.
         kind: The type in MCPB's terms.
-        is_multiple: Whether it is a list, whose items the variable separates.
+        is_multiple: True if it is a list, whose items the variable separates.
         default: The default to show; ``None`` if the class has no simple one.
         choices: The possible values, if there are few.
     """
@@ -72,9 +72,9 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         if not each.init:
             continue
         name = each.alias or each.name
-        hint, is_multiple = _bare(hints[each.name]), False
+        hint, is_multiple = _without_none(hints[each.name]), False
         if get_origin(hint) is tuple:
-            hint, is_multiple = _bare(get_args(hint)[0]), True
+            hint, is_multiple = _without_none(get_args(hint)[0]), True
         kind = _kind(hint, name)
         if kind is None:
             continue
@@ -97,7 +97,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         )
 
 
-def _bare(hint: Any) -> Any:
+def _without_none(hint: Any) -> Any:
     """Return a type without ``None``; for a list, or one of several strings, the list."""
     if get_origin(hint) in (typing.Union, types.UnionType):
         inner = [each for each in get_args(hint) if each is not type(None)]

@@ -20,7 +20,7 @@ from mcptrio.cli.install.files import decoded, encoded
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.install.toml_text import parse, put
 from mcptrio.cli.server.config_options import CONFIG, read_config
-from mcptrio.cli.terminal.layout import TerminalStyle
+from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.errors import ConfigError
 
 __all__ = ["PRESETS", "Preset", "add"]
@@ -86,7 +86,7 @@ def add(name: str | None, path: Path) -> None:
     """
     if name is None:
         rows = [[each, preset.about, _source(preset)] for each, preset in sorted(PRESETS.items())]
-        click.echo(TerminalStyle.of_stdout().table(("NAME", "WHAT FOR", "SERVER"), rows, optional=("SERVER",)))
+        click.echo(TerminalLayout.of_stdout().table(("NAME", "WHAT FOR", "SERVER"), rows, optional=("SERVER",)))
         return
     preset = PRESETS[name]
     if path.exists():

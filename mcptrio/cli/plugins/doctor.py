@@ -23,7 +23,7 @@ from mcptrio.cli.param_types import SECONDS
 from mcptrio.cli.server.plugin_check import question
 from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.ground.quoting import printable
@@ -59,7 +59,7 @@ class _Examined:
     reports: list[dict[str, Any]] | None = None
     problem: str | None = None
     ended: int | None = None
-    last_words: Sequence[str] = ()
+    last_lines: Sequence[str] = ()
 
 
 @click.command("doctor", cls=CLICommand)
@@ -91,11 +91,11 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
     if as_json:
         print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
     else:
-        look = TerminalStyle.of_stdout()
-        for line in _lines(plugins, found, look):
+        layout = TerminalLayout.of_stdout()
+        for line in _lines(plugins, found, layout):
             click.echo(line)
         cost = f"{counted(len(plugins), 'plugins')}, about {counted(tokens, 'tokens')} (estimate)"
-        click.echo(look.wrap(f"{cost}: {broken} broken, {counted(warnings, 'warnings')}"))
+        click.echo(layout.wrap(f"{cost}: {broken} broken, {counted(warnings, 'warnings')}"))
     ctx.exit(1 if broken else 0)
 
 
@@ -140,7 +140,7 @@ async def _examine(examined: _Examined, question: str, timeout: float, at_once: 
                 stderr.close()
         finally:
             reader.close()
-        examined.last_words = stderr.last_lines
+        examined.last_lines = stderr.last_lines
     for line in data.splitlines():
         try:
             message = json.loads(line)
@@ -186,7 +186,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "called": [],
             "may_be_renamed": False,
             "problems": [problem],
-            "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],
+            "warnings": [f"its last output: {line}" for line in examined.last_lines[-1:]],
         }
     ]
 
@@ -221,21 +221,21 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
     return {"problems": problems, "warnings": warnings}
 
 
-def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look: TerminalStyle) -> Iterator[str]:
+def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], layout: TerminalLayout) -> Iterator[str]:
     for plugin in plugins:
         seconds = plugin["import_seconds"]
         about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
         about += f", imported in {seconds * 1000:.0f} ms" if seconds is not None else ""
         verdict = "broken" if plugin["problems"] else "warnings" if plugin["warnings"] else "fine"
         label = f"{printable(plugin['name'])}: {verdict} "
-        yield look.wrap(f"({about})", _STYLES[verdict], label=label)
-        yield from _findings(plugin, look)
+        yield layout.wrap(f"({about})", _STYLES[verdict], label=label)
+        yield from _findings(plugin, layout)
     if found["problems"] or found["warnings"]:
         yield "all plugins:"
-        yield from _findings(found, look)
+        yield from _findings(found, layout)
 
 
-def _findings(of: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
+def _findings(of: dict[str, Any], layout: TerminalLayout) -> Iterator[str]:
     for label, kind in (("broken", "problems"), ("warning", "warnings")):
         style = _STYLES["broken" if label == "broken" else "warnings"]
-        yield from (look.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])
+        yield from (layout.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])

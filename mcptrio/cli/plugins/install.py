@@ -66,7 +66,7 @@ def _requirement(spec: str) -> str:
     found = _NAME.fullmatch(spec)
     # A path, an archive, or "NAME @ URL" of the dependency specifiers.
     is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
-    if found is None or is_elsewhere or (_normal(found["name"]) + "-").startswith(_PREFIX):
+    if found is None or is_elsewhere or (_normalized(found["name"]) + "-").startswith(_PREFIX):
         return spec
     return f"{_PREFIX}{spec}"
 
@@ -79,9 +79,9 @@ def _distribution(name: str) -> str:
         if ours is None:
             raise ConfigError(f"plugin {name} was not installed by an installer; remove it where it is")
         return ours
-    known = {_normal(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
+    known = {_normalized(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
     for each in (name, f"{_PREFIX}{name}"):
-        if _normal(each) in known:
+        if _normalized(each) in known:
             try:
                 return str(distribution(each).name)
             except PackageNotFoundError:
@@ -131,5 +131,5 @@ def _report(before: dict[str, str], after: dict[str, str]) -> None:
         click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
 
 
-def _normal(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

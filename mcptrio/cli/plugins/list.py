@@ -13,7 +13,7 @@ from attrs import asdict
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.tokens import tokens_by_tool
 
@@ -48,15 +48,15 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
     if not listed:
         click.echo(_NONE, err=True)
         return
-    look = TerminalStyle.of_stdout()
-    click.echo(_table(listed, look))
+    layout = TerminalLayout.of_stdout()
+    click.echo(_table(listed, layout))
     tools = sum(len(each["offers"].get("tools", ())) for each in listed)
     if tools:
         cost = f"{counted(tools, 'tools')}, about {counted(tokens, 'tokens')} in each conversation"
-        click.echo("\n" + look.wrap(f"{cost} (estimate: bytes / 4)"))
+        click.echo("\n" + layout.wrap(f"{cost} (estimate: bytes / 4)"))
     apart = [each["name"] for each in listed if each["isolated"] and not each["failure"]]
     if apart:
-        click.echo(look.wrap(f"not counted, since they run in separate processes: {printable(', '.join(apart))}"))
+        click.echo(layout.wrap(f"not counted, since they run in separate processes: {printable(', '.join(apart))}"))
     for each in listed:
         notes = [each["failure"]] if each["failure"] else []
         if each["isolated"] and not each["failure"]:
@@ -66,10 +66,10 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
         style: Style = "red" if each["failure"] else "yellow"
         for index, line in enumerate(notes):
             label = f"{printable(each['name'])}: "
-            click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))
+            click.echo(("\n" if index == 0 else "") + layout.wrap(printable(line), style, label=label))
 
 
-def _table(listed: list[dict[str, Any]], look: TerminalStyle) -> str:
+def _table(listed: list[dict[str, Any]], layout: TerminalLayout) -> str:
     rows: list[list[str]] = []
     for each in listed:
         offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())
@@ -86,4 +86,4 @@ def _table(listed: list[dict[str, Any]], look: TerminalStyle) -> str:
             offers or "-",
         )
         rows.append([printable(cell) for cell in cells])
-    return look.table(_HEAD, rows, optional=_OPTIONAL, styles=_STYLES)
+    return layout.table(_HEAD, rows, optional=_OPTIONAL, styles=_STYLES)

@@ -14,7 +14,7 @@ from attrs import asdict, evolve
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server, plugin_names, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import TerminalStyle
+from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.plugins.discovery import check_offered
@@ -52,7 +52,7 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
     if as_json:
         print_json(details)
         return
-    for line in _lines(details, TerminalStyle.of_stdout()):
+    for line in _lines(details, TerminalLayout.of_stdout()):
         click.echo(line)
 
 
@@ -89,8 +89,8 @@ def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any
     }
 
 
-def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
-    yield look.paint(printable(details["name"]), "bold")
+def _lines(details: dict[str, Any], layout: TerminalLayout) -> Iterator[str]:
+    yield layout.paint(printable(details["name"]), "bold")
     seconds = details["import_seconds"]
     for what, detail in (
         ("version", details["version"]),
@@ -100,43 +100,43 @@ def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
         ("hooks", ", ".join(details["hooks"])),
     ):
         if detail:
-            yield look.wrap(printable(detail), indent="  ", label=f"{what + ':':<14}")
+            yield layout.wrap(printable(detail), indent="  ", label=f"{what + ':':<14}")
     if details["failure"]:
-        yield look.wrap(printable(details["failure"]), "red", indent="  ", label=f"{'failure:':<14}")
+        yield layout.wrap(printable(details["failure"]), "red", indent="  ", label=f"{'failure:':<14}")
     for warning in details["warnings"]:
-        yield look.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
+        yield layout.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
     if "traceback" in details:
         yield ""
         yield from (printable(line) for line in details["traceback"].rstrip("\n").split("\n"))
     if details["settings"]:
-        yield look.paint("\nsettings", "bold")
+        yield layout.paint("\nsettings", "bold")
         width = max(len(each["name"]) for each in details["settings"])
         for each in details["settings"]:
             value = printable(f"{each['value']}  [{each['origin']}]")
-            yield look.wrap(value, "cyan", indent="  ", label=f"{each['name'].ljust(width)}  ")
+            yield layout.wrap(value, "cyan", indent="  ", label=f"{each['name'].ljust(width)}  ")
     if details["tools"]:
         tokens = sum(each["tokens"] for each in details["tools"])
-        yield look.paint(
-            look.wrap(f"\ntools: {len(details['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
+        yield layout.paint(
+            layout.wrap(f"\ntools: {len(details['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
         )
         for tool in details["tools"]:
             hints = [hint if value else f"not {hint}" for hint, value in tool["hints"].items()]
             about = ", ".join([*(hint.replace("_", " ") for hint in hints), f"about {tool['tokens']} tokens"])
-            yield look.wrap(printable(f"({about})"), "cyan", indent="  ", label=f"{printable(tool['name'])} ")
+            yield layout.wrap(printable(f"({about})"), "cyan", indent="  ", label=f"{printable(tool['name'])} ")
             for line in (tool["description"] or "no description").splitlines():
-                yield look.wrap(printable(line), indent="    ")
+                yield layout.wrap(printable(line), indent="    ")
     if details["withheld"]:
-        yield look.paint("\nwithheld", "bold")
+        yield layout.paint("\nwithheld", "bold")
         for name, reason in details["withheld"].items():
-            yield look.wrap(printable(reason), "yellow", indent="  ", label=f"{printable(name)}: ")
+            yield layout.wrap(printable(reason), "yellow", indent="  ", label=f"{printable(name)}: ")
     for kind in ("resources", "prompts"):
         if details[kind]:
-            yield look.paint(f"\n{kind}", "bold")
+            yield layout.paint(f"\n{kind}", "bold")
             for name, description in details[kind].items():
                 first = (description or "no description").partition("\n")[0]
-                yield look.wrap(printable(first), "cyan", indent="  ", label=f"{printable(name)}: ")
+                yield layout.wrap(printable(first), "cyan", indent="  ", label=f"{printable(name)}: ")
     others = {kind: names for kind, names in details["offers"].items() if kind not in ("tools", "resources", "prompts")}
     if others:
         yield ""
     for kind, names in others.items():
-        yield look.wrap(printable(", ".join(names)), label=f"{printable(kind)}: ")
+        yield layout.wrap(printable(", ".join(names)), label=f"{printable(kind)}: ")

@@ -6,7 +6,6 @@ Nothing else in the file changes, and it is replaced in one step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
 from mcptrio.cli.server.config_options import CONFIG, read_config
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.plugins.discovery import check_offered, installed_entry_points, served_only_by_name
 from mcptrio.serve.config import ServeConfig
 
@@ -70,9 +70,7 @@ def disable(name: str, path: Path) -> None:
         if name in given:
             edits.append(("take", key))
         elif name.endswith(".py"):
-            near = get_close_matches(name, given, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
+            raise ConfigError(f"{path}: server.{key} does not name `{name}`{did_you_mean(name, given)}")
     elif name not in disabled:
         edits.append(("put", "disable"))
     _check(name, read, edits, path)

@@ -14,7 +14,7 @@ import orjson
 import trio
 from attrs import define, field
 
-from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.capabilities.tool_entries import ToolEntry
 from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
 from mcptrio.connecting.connect import connect
 from mcptrio.protocol.model.content import TextContent

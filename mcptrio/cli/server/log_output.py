@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from mcptrio.cli.terminal.layout import TerminalStyle
+from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.ground.printable import printable
 from mcptrio.ground.tracebacks import explain_warning, render, to_fields
 
@@ -35,7 +35,7 @@ def log_to_stderr(level: str, style: str, levels: Mapping[str, str] = MappingPro
         levels: Levels of single loggers.
     """
     handler = logging.StreamHandler(sys.stderr)
-    colours = TerminalStyle.of(sys.stderr).is_coloured if style == "text" else False
+    colours = TerminalLayout.of(sys.stderr).is_coloured if style == "text" else False
     text = _TextFormatter(full=level == "debug", is_coloured=colours)
     handler.setFormatter(_JSONFormatter() if style == "json" else text)
     for name, own in levels.items():

@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +22,7 @@ from mcptrio.cli.server.config_options import config_option, profile_option, rea
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
@@ -201,9 +201,9 @@ class WantedPlugins:
     policy: ToolPolicy | None = None
     """Which tools to offer; ``None`` for all."""
     locked: bool | None = False
-    """Whether to offer only tools that match the lock file; ``None`` ignores the lock file."""
+    """True to offer only tools that match the lock file; ``None`` ignores the lock file."""
     mounts: bool = False
-    """Whether the servers of ``[mount.NAME]`` are mounted."""
+    """True if the servers of ``[mount.NAME]`` are mounted."""
 
     def includes(self, plugin: Plugin) -> bool:
         """Return whether to run the plugin. Objects and files are always run, because they were named."""
@@ -247,9 +247,8 @@ def make_server(
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
-            near = get_close_matches(name, manager.plugins, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
+            message = f"no such plugin is installed{did_you_mean(name, manager.plugins)}"
+            _log.warning("%s", read.error(("plugins", name), message))
     lock = _lock(read, wanted)
     server = Server(
         read.server.name,
@@ -321,7 +320,7 @@ def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = F
     """Return the function that starts isolated plugins in their own processes; ``None`` if none may be isolated.
 
     Args:
-        strict: Whether the server starts only with all its plugins.
+        strict: True if the server starts only with all its plugins.
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
@@ -357,7 +356,7 @@ def make_examined_server(
     The log and the output of plugins go to standard error, where they do not mix with the command's own output.
 
     Args:
-        imports_isolated: Whether isolated plugins are imported in this process, because they show their entries only
+        imports_isolated: True if isolated plugins are imported in this process, because they show their entries only
             when their process runs.
     """
     log_to_stderr(log_level, "text")

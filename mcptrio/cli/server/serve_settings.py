@@ -66,7 +66,7 @@ class ServeSettings:
 
     @property
     def as_json(self) -> bool:
-        """Whether the log consists of JSON lines."""
+        """True if the log consists of JSON lines."""
         return (self.options.get("log_format") or self.read.log.format) == "json"
 
     @cached_property
@@ -88,7 +88,7 @@ class ServeSettings:
 
     @property
     def has_store(self) -> bool:
-        """Whether the operator has named a store."""
+        """True if the operator has named a store."""
         return self.options.get("store") is not None or self.read.is_set("stores", "url")
 
     def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:

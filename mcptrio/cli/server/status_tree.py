@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from mcptrio.abc.status import PluginStatus, RequestStatus, ServerStatus, SessionStatus
-from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.cli.terminal.text_width import cut
 from mcptrio.ground.printable import printable
 from mcptrio.serve.process_status import ProcessStatus
@@ -41,24 +41,24 @@ def shown_seconds(seconds: float) -> str:
     return f"{minutes // 1440} d"
 
 
-def status_lines(processes: Sequence[ProcessStatus], look: TerminalStyle) -> list[str]:
+def status_lines(processes: Sequence[ProcessStatus], layout: TerminalLayout) -> list[str]:
     """Return the tree of these processes, each line cut to the width of the terminal."""
     lines: list[str] = []
     for process in processes:
         for depth, spans in _process(process):
-            lines.append(_line(depth, spans, look))
+            lines.append(_line(depth, spans, layout))
     return lines
 
 
-def _line(depth: int, spans: Sequence[Span], look: TerminalStyle) -> str:
+def _line(depth: int, spans: Sequence[Span], layout: TerminalLayout) -> str:
     line = "  " * depth
-    left = None if look.width is None else look.width - len(line)
+    left = None if layout.width is None else layout.width - len(line)
     for text, styles in spans:
         if left is not None:
             # Cut before it is painted, because escape sequences take no columns.
             text = cut(text, left) if left > 0 else ""
             left -= len(text)
-        line += look.paint(text, *styles)
+        line += layout.paint(text, *styles)
     return line.rstrip()
 
 

@@ -33,8 +33,8 @@ from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
 from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.logging import LEVELS
-from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command"]
 
@@ -112,7 +112,7 @@ class ClientShell:
         while not self._has_ended:
             line = ""
             # A question of the server may interrupt the line. Ctrl-C in it must not end the shell.
-            with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
+            with trio.CancelScope() as scope, self._cmd.console.interrupts.cancelling(scope):
                 try:
                     line = await terminal.read_line(
                         prompt,
@@ -149,7 +149,7 @@ class ClientShell:
         """Run one line. Return the exit code of its command."""
         # The code if Ctrl-C cancels the scope.
         code: int = ExitCode.INTERRUPTED
-        with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
+        with trio.CancelScope() as scope, self._cmd.console.interrupts.cancelling(scope):
             try:
                 code = await self._run(line)
             # --help has printed its page.

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TextIO
 
 from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.json_output import json_text
-from mcptrio.cli.terminal.layout import Style, TerminalStyle, terminal_width
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, terminal_width
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
@@ -56,10 +56,10 @@ class Console:
         """Handles Ctrl-C for the commands at this console."""
         self.is_out_terminal = out.isatty()
         self.is_err_terminal = err.isatty()
-        self._err_look = TerminalStyle.of(err)
+        self._err_layout = TerminalLayout.of(err)
         # TERM=dumb, as in the shell of Emacs, shows escape sequences as text.
         self.has_bottom = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
-        """Whether the terminal can erase and redraw its last line."""
+        """True if the terminal can erase and redraw its last line."""
         self._bottoms: list[Bottom] = []
         self.failures: deque[str] = deque(maxlen=_MAX_FAILURES)
         """Ids of the latest failures shown in the log."""
@@ -69,9 +69,9 @@ class Console:
         return any(failure_id in self.failures for failure_id in _REFERENCE.findall(answer))
 
     @property
-    def look(self) -> TerminalStyle:
+    def layout(self) -> TerminalLayout:
         """The style of standard output, with the current width of the terminal."""
-        return TerminalStyle.of(self._out)
+        return TerminalLayout.of(self._out)
 
     @property
     def width(self) -> int:
@@ -85,7 +85,7 @@ class Console:
         # A program that reads a pipe must receive the server's text unchanged.
         if self.is_out_terminal:
             text = readable(text)
-        self._write(self._out, self.look.paint(text, *styles))
+        self._write(self._out, self.layout.paint(text, *styles))
 
     def print_painted(self, text: str) -> None:
         """Print a result that is already readable and may contain styles."""
@@ -102,7 +102,7 @@ class Console:
 
     def note(self, text: str, *styles: Style) -> None:
         """Print a text to standard error, with invisible characters escaped."""
-        self._write(self._err, self._err_look.paint(readable(text), *styles))
+        self._write(self._err, self._err_layout.paint(readable(text), *styles))
 
     def note_painted(self, text: str) -> None:
         """Print a text to standard error that is already readable and may contain styles."""
@@ -111,10 +111,10 @@ class Console:
     def print_error(self, text: str) -> None:
         """Print an error: on one line, or wrapped on a terminal."""
         # Not _err_look, whose width is that of the start: the user may have resized the terminal.
-        self._write(self._err, TerminalStyle.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
+        self._write(self._err, TerminalLayout.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
-        return self._err_look.paint(text, *styles)
+        return self._err_layout.paint(text, *styles)
 
     # The last line
 

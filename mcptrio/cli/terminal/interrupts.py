@@ -34,7 +34,7 @@ class Interrupts:
         """Restores the terminal; called before an immediate exit."""
 
     @contextmanager
-    def taking_back(self, scope: trio.CancelScope) -> Iterator[None]:
+    def cancelling(self, scope: trio.CancelScope) -> Iterator[None]:
         """Let Ctrl-C cancel this scope during the block."""
         self._scopes.append(scope)
         try:
@@ -47,7 +47,7 @@ class Interrupts:
     def interrupt(self) -> None:
         """Handle a Ctrl-C that arrived as a key."""
         self._count(signal.SIGINT)
-        self._take_back(signal.SIGINT)
+        self._cancel(signal.SIGINT)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -59,7 +59,7 @@ class Interrupts:
         def receive(number: int, _frame: object) -> None:
             self._count(number)
             # A signal handler may interrupt Trio anywhere. run_sync_soon is one of the few functions that it may call.
-            token.run_sync_soon(self._take_back, number)
+            token.run_sync_soon(self._cancel, number)
 
         before = {}
         for number in _SIGNALS:
@@ -84,7 +84,7 @@ class Interrupts:
             # Shells report a death by signal as 128 plus its number. Exiting normally would wait for tasks and threads.
             os._exit(128 + number)
 
-    def _take_back(self, number: int) -> None:
+    def _cancel(self, number: int) -> None:
         # Ctrl-C concerns the current action; other signals concern the process.
         innermost = number == signal.SIGINT
         if not self._scopes:

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from mcptrio.cli.terminal.text_width import columns
 
-__all__ = ["Style", "TerminalStyle", "counted", "terminal_width"]
+__all__ = ["Style", "TerminalLayout", "counted", "terminal_width"]
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan", "reverse"]
 
@@ -40,7 +40,7 @@ _MARKED = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
 
 
 @frozen
-class TerminalStyle:
+class TerminalLayout:
     """The style of lines on one stream.
 
     Args:
@@ -52,7 +52,7 @@ class TerminalStyle:
     is_coloured: bool
 
     @classmethod
-    def of(cls, stream: TextIO | None) -> TerminalStyle:
+    def of(cls, stream: TextIO | None) -> TerminalLayout:
         if stream is None or not stream.isatty():
             return cls(None, False)
         # Without TERM, nothing is known about the terminal.
@@ -60,7 +60,7 @@ class TerminalStyle:
         return cls(terminal_width(stream), not is_plain)
 
     @classmethod
-    def of_stdout(cls) -> TerminalStyle:
+    def of_stdout(cls) -> TerminalLayout:
         return cls.of(sys.stdout)
 
     def paint(self, text: str, *styles: Style) -> str:

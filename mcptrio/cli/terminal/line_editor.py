@@ -111,7 +111,7 @@ class LineEditor:
         """Insert the common prefix of all candidates, and a space after the only one.
 
         Returns:
-            Whether text was inserted; otherwise show the candidates.
+            True if text was inserted; otherwise show the candidates.
         """
         candidates = completions.candidates
         if not candidates:

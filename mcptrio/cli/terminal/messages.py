@@ -43,7 +43,7 @@ class ConsoleHandler(logging.Handler):
     """Shows mcptrio's own log. The traceback of an exception has the frames of the author's code only.
 
     Args:
-        verbose: Whether to show the loggers' names and all frames.
+        verbose: True to show the loggers' names and all frames.
     """
 
     def __init__(self, console: Console, *, verbose: bool) -> None:

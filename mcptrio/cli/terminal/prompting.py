@@ -45,12 +45,12 @@ class TerminalUser:
 
     async def fill_in(self, form: Form) -> ElicitResult:
         """Ask the user to fill in a form; each line is checked when it is entered."""
-        async with self._terminal.floor():
+        async with self._terminal.exclusive():
             return await self._ask(form)
 
     async def open_url(self, page: OpenURL) -> ElicitResult:
         """Show a URL, and open it in the browser if the user agrees."""
-        async with self._terminal.floor():
+        async with self._terminal.exclusive():
             answer = await self._ask(page)
             if answer.action == "accept":
                 await self._open(page.url)
@@ -62,7 +62,7 @@ class TerminalUser:
         Raises:
             NotApproved: The user declined.
         """
-        async with self._terminal.floor():
+        async with self._terminal.exclusive():
             for line in self._request(params):
                 self._console.note_painted(line)
             try:
@@ -186,19 +186,19 @@ async def ask(
     return reply.result
 
 
-def handlers_for(console: Console, person: TerminalUser | None, *, roots: Roots | None, hears: bool) -> Handlers:
+def handlers_for(console: Console, user: TerminalUser | None, *, roots: Roots | None, shows_log: bool) -> Handlers:
     """Return the handlers of the commands.
 
     Args:
-        person: Asks the user; ``None``: the server may not ask questions.
+        user: Asks the user; ``None``: the server may not ask questions.
         roots: The folders that the server may use.
-        hears: Whether to show log messages.
+        shows_log: True to show log messages.
     """
-    log = partial(show_message, console) if hears else None
+    log = partial(show_message, console) if shows_log else None
     # The client declares only the capabilities for which it has a handler.
-    if person is None:
+    if user is None:
         return Handlers(roots=roots, log=log)
-    return Handlers(elicit=person.fill_in, open_url=person.open_url, sample=person.speak, roots=roots, log=log)
+    return Handlers(elicit=user.fill_in, open_url=user.open_url, sample=user.speak, roots=roots, log=log)
 
 
 def _browse(url: str) -> bool:

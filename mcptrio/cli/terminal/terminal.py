@@ -56,10 +56,10 @@ class Terminal:
         self._decoder = KeyDecoder()
         self._keys: list[TerminalKey] = []
         """Keys that were typed ahead."""
-        self._floor = trio.Lock()
-        self._is_taken = False
-        self._given_back = trio.Event()
-        self._patient: tuple[trio.CancelScope, trio.Event] | None = None
+        self._questions = trio.Lock()
+        self._has_question = False
+        self._question_ended = trio.Event()
+        self._yielding: tuple[trio.CancelScope, trio.Event] | None = None
         """The scope that interrupts a reader with ``yields``, and the event that is set when the reader has stopped."""
 
     async def read_line(
@@ -75,7 +75,7 @@ class Terminal:
 
         Args:
             prompt: Printable; may contain styles.
-            yields: Whether a question (:meth:`floor`) may interrupt, even after the line was begun.
+            yields: True if a question (:meth:`exclusive`) may interrupt, even after the line was begun.
 
         Raises:
             EOFError: The end of the input, or Ctrl-D on an empty line.
@@ -86,17 +86,17 @@ class Terminal:
         editor = LineEditor(prompt, history=history, hint=hint, dim=lambda text: self._console.paint(text, "dim"))
         # The editor outlives an interruption, so the user continues the same line after the question.
         while True:
-            while yields and self._is_taken:
-                await self._given_back.wait()
+            while yields and self._has_question:
+                await self._question_ended.wait()
             stopped = trio.Event()
             with trio.CancelScope() as scope:
                 if yields:
-                    self._patient = scope, stopped
+                    self._yielding = scope, stopped
                 try:
                     with self._raw(), self._console.bottom(editor):
                         return await self._edit(editor, complete)
                 finally:
-                    self._patient = None
+                    self._yielding = None
                     stopped.set()
             if not scope.cancelled_caught:
                 raise AssertionError("an edited line ends with a value or an exception")
@@ -108,13 +108,13 @@ class Terminal:
             yield self._key
 
     @asynccontextmanager
-    async def floor(self) -> AsyncIterator[None]:
+    async def exclusive(self) -> AsyncIterator[None]:
         """Reserve the terminal for one question at a time, and interrupt a line that is read with ``yields``."""
-        async with self._floor:
-            self._is_taken, self._given_back = True, trio.Event()
+        async with self._questions:
+            self._has_question, self._question_ended = True, trio.Event()
             try:
-                if self._patient is not None:
-                    scope, stopped = self._patient
+                if self._yielding is not None:
+                    scope, stopped = self._yielding
                     scope.cancel()
                     # Both would read the same descriptor, and restore the other's mode.
                     await stopped.wait()
@@ -122,8 +122,8 @@ class Terminal:
                 with self._console.bottom(Nothing()):
                     yield
             finally:
-                self._is_taken = False
-                self._given_back.set()
+                self._has_question = False
+                self._question_ended.set()
 
     # Private
 

@@ -24,8 +24,8 @@ from mcptrio_store_postgres import (
     Connection,
     PostgresLink,
     Tables,
-    cut_late,
-    is_lost,
+    enforce_deadlines,
+    is_connection_lost,
     migrate_tables,
     read_address,
     run_in_thread,
@@ -120,7 +120,7 @@ class PostgresStore:
         # A thread cannot be cancelled, so the watcher of its deadline lives as long as it.
         async with trio.open_nursery() as nursery:
             nursery.cancel_scope.shield = True
-            nursery.start_soon(cut_late, [self._link])
+            nursery.start_soon(enforce_deadlines, [self._link])
             # Captured, because the nursery would raise it in a group.
             done = await trio.to_thread.run_sync(lambda: outcome.capture(self._use, work), limiter=self._thread)
             nursery.cancel_scope.cancel()
@@ -132,7 +132,7 @@ class PostgresStore:
             return self._link.use(lambda connection: work(connection, progress))
         except psycopg.Error as error:
             # The connection has ended while it was idle, for example because the database was restarted.
-            if progress.has_begun or not is_lost(error):
+            if progress.has_begun or not is_connection_lost(error):
                 raise store_failed(self._link.address, error) from error
         try:
             return self._link.use(lambda connection: work(connection, progress))

@@ -10,9 +10,9 @@ import logging
 from mcptrio import PluginSetup, hookimpl
 
 from .config import Config, ServerConfig
-from .diagnosing import Diagnosing
-from .locating import Locating
-from .renaming import Renaming
+from .diagnostics_tool import DiagnosticsTool
+from .read_tools import CodeReadTools
+from .rename_tool import RenameTool
 from .servers import LanguageServers
 from .source_parser import SourceParser
 
@@ -28,7 +28,7 @@ def setup(server: PluginSetup, config: Config) -> None:
         logger.warning("no folder is allowed yet; set folders in [plugins.code] or MCPTRIO_CODE_FOLDERS")
     servers = LanguageServers(config)
     server.add(servers)
-    server.add(Locating(servers, SourceParser(config.request_timeout)))
-    server.add(Diagnosing(servers))
+    server.add(CodeReadTools(servers, SourceParser(config.request_timeout)))
+    server.add(DiagnosticsTool(servers))
     if not config.read_only:
-        server.add(Renaming(servers))
+        server.add(RenameTool(servers))

@@ -1,6 +1,6 @@
-"""The settings of the plugin: ``[plugins.code]`` in mcptrio.toml, and the environment.
+"""The operator's settings: ``[plugins.code]`` in mcptrio.toml, and the environment.
 
-mcptrio creates a Config when it loads the plugin. Files outside ``folders`` are neither read nor changed by the tools.
+mcptrio creates a Config when it loads the plugin. The tools neither read nor change files outside ``folders``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ServerConfig:
     """The program and its arguments; it must use stdin and stdout. An empty list disables the server."""
 
     globs: tuple[str, ...]
-    """Names of the files that it is responsible for, such as ``*.go``."""
+    """The names of the files for which the server is responsible, such as ``*.go``."""
 
     language: str = ""
-    """The language identifier of LSP, such as ``go``; by default the name of the table."""
+    """The LSP language identifier, such as ``go``; by default the name of the table."""
 
     env: Mapping[str, str] = field(factory=dict)
     """Environment variables of the server, in addition to ``PATH``, ``HOME`` and a few others."""
@@ -71,10 +71,10 @@ class Config:
     """Allowed folders. Each is the workspace of its own language servers."""
 
     servers: Mapping[str, ServerConfig] = field(factory=dict)
-    """Language servers by name. They add to ``python`` (pyright) and ``typescript``, or replace them."""
+    """Language servers by name, in addition to ``python`` (pyright) and ``typescript``; these two can be replaced."""
 
     read_only: bool = False
-    """Offer no tool that changes files."""
+    """Do not register the tool that changes files."""
 
     start_timeout: float = field(default=60.0, validator=and_(ge(1.0), le(600.0)))
     """Seconds for a language server to start; 1 to 600."""
@@ -83,23 +83,23 @@ class Config:
     """Seconds for one request to a language server; 0.1 to 600."""
 
     idle_timeout: float = field(default=300.0, validator=and_(ge(0.1), le(86_400.0)))
-    """Seconds after the last call at which a language server is ended; 0.1 to 86400."""
+    """Seconds after the last call at which a language server is stopped; 0.1 to 86400."""
 
     max_file_bytes: int = field(default=2 * _MIB, validator=and_(ge(1024), le(64 * _MIB)))
-    """Size of the largest file that is read; 1024 to 64 MiB."""
+    """Maximum size of a file that is read; 1024 to 64 MiB."""
 
     max_files: int = field(default=20_000, validator=and_(ge(1), le(1_000_000)))
-    """Files of a folder that are watched for changes; 1 to 10^6. Hidden folders, ``node_modules`` and ``__pycache__``
-    are skipped."""
+    """Maximum files of a folder that are watched for changes; 1 to 10^6. Hidden folders, ``node_modules`` and
+    ``__pycache__`` are skipped."""
 
     max_message_bytes: int = field(default=32 * _MIB, validator=and_(ge(64 * 1024), le(256 * _MIB)))
-    """Size of the largest message of a language server; 64 KiB to 256 MiB. A server that sends a longer one is
-    ended."""
+    """Maximum size of a message from a language server; 64 KiB to 256 MiB. A server that sends a larger one is
+    stopped."""
 
     max_open_documents: int = field(default=32, validator=and_(ge(1), le(1000)))
-    """Documents that are open in one language server; 1 to 1000. The least recently used one is closed."""
+    """Maximum documents that are open in one language server; 1 to 1000. The least recently used one is closed."""
 
     def all_servers(self) -> dict[str, ServerConfig]:
-        """Return the servers that are not disabled. The configured ones come first, so that their globs win."""
+        """Return the enabled servers. Those of the operator come first, so their globs take precedence."""
         merged = {**self.servers, **{name: each for name, each in DEFAULT_SERVERS.items() if name not in self.servers}}
         return {name: each for name, each in merged.items() if each.command}

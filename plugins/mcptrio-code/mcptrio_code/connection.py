@@ -1,6 +1,6 @@
 """A connection to a running language server: requests with deadlines, notifications, and requests of the server.
 
-The session owns it and runs it in its nursery. One task reads, one writes and one discards standard error.
+``LanguageServer`` creates and runs it; the session uses it. One task reads, one writes and one discards standard error.
 
 Source: LSP 3.17, "Base Protocol"; JSON-RPC 2.0.
 """
@@ -20,29 +20,29 @@ from .frames import BrokenFrame, FrameReader, frame
 __all__ = ["LanguageConnection", "RequestRefused", "ServerEnded"]
 
 _MAX_PENDING: Final = 64
-"""Requests that wait for their answers."""
+"""Maximum requests that wait for a response."""
 _MAX_QUEUED: Final = 64
-"""Messages that wait to be written; each is at most a document long."""
-_PIECE: Final = 64 * 1024
+"""Maximum messages that wait to be written. The largest contain the text of a document."""
+_CHUNK_BYTES: Final = 64 * 1024
 _MAX_ERROR_CHARS: Final = 300
 _METHOD_NOT_FOUND: Final = -32601
 
 
 class ServerEnded(Exception):
-    """The language server has ended, or broke the protocol and was ended."""
+    """The language server has exited, or was stopped because it violated the protocol."""
 
 
 class RequestRefused(Exception):
-    """The language server answered with an error, or not in time."""
+    """The language server returned an error, an invalid result, or nothing in time."""
 
 
 @define(eq=False)
 class _Pending:
-    """A request that waits for its answer."""
+    """A request that waits for its response."""
 
     answered: trio.Event = field(factory=trio.Event)
     result: Any = None
-    refusal: Exception | None = None
+    error: Exception | None = None
 
 
 @define(eq=False)
@@ -51,17 +51,17 @@ class LanguageConnection:
 
     Attributes:
         process: The language server.
-        max_message_bytes: Size of the largest message that the server may send.
-        answer: Returns the result of a request of the server. Must not block.
-        take: Takes a notification of the server. Must not block.
+        max_message_bytes: Maximum size of a message from the server.
+        answer_request: Returns the result of a request from the server. Must not block.
+        handle_notification: Handles a notification from the server. Must not block.
     """
 
     process: ChildProcess
     max_message_bytes: int
-    answer: Callable[[str, Any], Any]
-    take: Callable[[str, Any], None]
+    answer_request: Callable[[str, Any], Any]
+    handle_notification: Callable[[str, Any], None]
     ended: str | None = None
-    """Why the connection has ended; ``None`` while it is open."""
+    """The reason why the connection has ended; ``None`` while it is open."""
 
     _pending: dict[int, _Pending] = field(init=False, factory=dict)
     _last_id: int = field(init=False, default=0)
@@ -73,7 +73,7 @@ class LanguageConnection:
         self._queue, self._queued = trio.open_memory_channel[bytes](_MAX_QUEUED)
 
     async def run(self) -> None:
-        """Read and write until the server ends or the caller cancels. All waiting requests then fail."""
+        """Read and write until the server exits or the caller cancels. All waiting requests then fail."""
         streams = [trio.lowlevel.FdStream(fd) for fd in (self.process.stdin, self.process.stdout, self.process.stderr)]
         stdin, stdout, stderr = streams
         try:
@@ -88,11 +88,11 @@ class LanguageConnection:
                 stream.close()
 
     async def request(self, method: str, params: Any, *, seconds: float) -> Any:
-        """Send a request and return its result. If the caller is cancelled, so is the request.
+        """Send a request and return its result. If the caller is cancelled or time runs out, the request is cancelled.
 
         Raises:
-            RequestRefused: The server answered with an error, or not within ``seconds``.
-            ServerEnded: The connection has ended or ends.
+            RequestRefused: The server returned an error, or no response within ``seconds``.
+            ServerEnded: The connection has ended.
         """
         self._check_open()
         if len(self._pending) >= _MAX_PENDING:
@@ -110,8 +110,8 @@ class LanguageConnection:
             del self._pending[id]
             if is_sent and not pending.answered.is_set() and self.ended is None:
                 self._send_nowait({"method": "$/cancelRequest", "params": {"id": id}})
-        if pending.refusal is not None:
-            raise pending.refusal
+        if pending.error is not None:
+            raise pending.error
         if not pending.answered.is_set():
             raise RequestRefused(f"the language server has not answered {method} within {seconds:g} seconds")
         return pending.result
@@ -145,7 +145,7 @@ class LanguageConnection:
 
     async def _read(self, stream: trio.lowlevel.FdStream) -> None:
         reader = FrameReader(self.max_message_bytes)
-        while data := await stream.receive_some(_PIECE):
+        while data := await stream.receive_some(_CHUNK_BYTES):
             try:
                 for message in reader.feed(data):
                     self._dispatch(message)
@@ -164,39 +164,39 @@ class LanguageConnection:
         method, id = message.get("method"), message.get("id")
         if isinstance(method, str):
             if id is None:
-                self.take(method, message.get("params"))
+                self.handle_notification(method, message.get("params"))
             else:
                 self._send_nowait({"id": id, **self._answer(method, message.get("params"))})
             return
         pending = self._pending.get(id) if isinstance(id, int) else None
         if pending is None or pending.answered.is_set():
-            return  # the answer to a cancelled request
+            return  # the response to a cancelled request
         if (error := message.get("error")) is not None:
             reason = error.get("message") if isinstance(error, dict) else None
-            pending.refusal = RequestRefused(f"the language server refused: {str(reason)[:_MAX_ERROR_CHARS]}")
+            pending.error = RequestRefused(f"the language server refused: {str(reason)[:_MAX_ERROR_CHARS]}")
         pending.result = message.get("result")
         pending.answered.set()
 
     def _answer(self, method: str, params: Any) -> dict[str, Any]:
         try:
-            return {"result": self.answer(method, params)}
+            return {"result": self.answer_request(method, params)}
         except LookupError:
             return {"error": {"code": _METHOD_NOT_FOUND, "message": "not supported by this client"}}
 
-    def _end(self, why: str) -> None:
+    def _end(self, reason: str) -> None:
         if self.ended is not None:
             return
         code = self.process.returncode
-        self.ended = why if code is None else f"{why} with exit code {code}"
+        self.ended = reason if code is None else f"{reason} with exit code {code}"
         for pending in self._pending.values():
             if not pending.answered.is_set():
-                pending.refusal = ServerEnded(self.ended)
+                pending.error = ServerEnded(self.ended)
                 pending.answered.set()
         self._queue.close()
         self._scope.cancel()
 
 
 async def _discard(stream: trio.lowlevel.FdStream) -> None:
-    """Read standard error, so that the server does not block. It may contain source code, so it is not logged."""
-    while await stream.receive_some(_PIECE):
+    """Read and discard standard error, so that the server does not block. It may contain source code."""
+    while await stream.receive_some(_CHUNK_BYTES):
         pass

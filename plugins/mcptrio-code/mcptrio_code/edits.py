@@ -1,6 +1,6 @@
-"""Changes to files that a language server proposes: read, checked, and shown as a diff before they are made.
+"""The edits of files that a language server proposes: parsing, checks, the new texts, and a diff.
 
-``rename`` uses it. Nothing is changed unless every edit is inside the allowed folders.
+``rename`` uses it. It refuses to change anything if one of the files is outside the allowed folders.
 
 Source: LSP 3.17, "WorkspaceEdit" and "TextEdit".
 """
@@ -33,22 +33,22 @@ class FileEdit:
     source: SourceText
     text: str
     count: int
-    """Number of replaced places."""
+    """The number of replaced ranges."""
 
 
 def edits_of(value: Any) -> dict[str, list[TextEdit]]:
-    """Return the edits of a workspace edit by resolved path.
+    """Return the text edits of a workspace edit by resolved path.
 
     Raises:
-        ToolError: It creates, renames or deletes files, names something that is no file, or has too many edits.
-        RequestRefused: It has a form that LSP does not have.
+        ToolError: It creates, renames or deletes files, has a URI that is not that of a file, or has too many edits.
+        RequestRefused: It is not a valid workspace edit.
     """
     if not isinstance(value, dict):
         return {}
     found: dict[str, list[TextEdit]] = {}
     changes = value.get("documentChanges")
     if isinstance(changes, list):
-        pairs = [_document_change(each) for each in changes]
+        pairs = [_uri_and_edits(each) for each in changes]
     else:
         pairs = list(read_result(value.get("changes") or {}, dict[str, Any]).items())
     for uri, edits in pairs:
@@ -61,7 +61,7 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
 
 
 def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding: str) -> list[FileEdit]:
-    """Return the new texts of the files. Reads them, so call it in a thread.
+    """Return the new texts of the files. Must be called in a thread, because it reads the files.
 
     Raises:
         ToolError: A file is outside the folders or cannot be read, or edits overlap.
@@ -88,7 +88,7 @@ def diff_of(folders: CodeFolders, edits: Sequence[FileEdit]) -> str:
     return "\n".join(lines)
 
 
-def _document_change(change: Any) -> tuple[str, Any]:
+def _uri_and_edits(change: Any) -> tuple[str, Any]:
     document = change.get("textDocument") if isinstance(change, dict) else None
     uri = document.get("uri") if isinstance(document, dict) else None
     if not isinstance(uri, str):
@@ -114,20 +114,20 @@ def _edited(text: str, edits: list[TextEdit], encoding: str, name: str) -> str:
         for each in edits
     )
     parts: list[str] = []
-    at = 0
+    position = 0
     for start, end, new in spans:
-        if start < at or end < start:
+        if start < position or end < start:
             raise ToolError(f"refused: the edits of the language server overlap in {name}")
-        parts += (text[at:start], new)
-        at = end
-    return "".join([*parts, text[at:]])
+        parts += (text[position:start], new)
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def _line_starts(text: str) -> list[int]:
     starts = [0]
-    at = 0
+    position = 0
     for line in split_lines(text):
-        at += len(line)
-        at += 2 if text.startswith("\r\n", at) else 1
-        starts.append(at)
+        position += len(line)
+        position += 2 if text.startswith("\r\n", position) else 1
+        starts.append(position)
     return starts

@@ -1,7 +1,7 @@
-"""The allowed folders, and the files in them.
+"""The allowed folders, and access to the files in them.
 
-The tools and the documents use it, in worker threads. A path is first resolved, then checked, then opened component by
-component without following symbolic links, so that the file that was checked is the one that is opened.
+The tools and sessions use it in worker threads. A path is resolved, then checked, and then opened component by
+component without following symbolic links, so that the checked file is the one that is opened.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from mcptrio import ToolError
 
 __all__ = ["CodeFolders", "SourceText", "path_of_uri"]
 
-_STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TRAVERSE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAX_PATH_CHARS: Final = 4096
 _BOM: Final = "\ufeff"
 
 
 @frozen
 class SourceText:
-    """A file as it was read."""
+    """The content of a file when it was read."""
 
     data: bytes = field(repr=False)
     text: str = field(repr=False)
-    """Without the byte order mark."""
+    """The text without the byte order mark."""
     signature: tuple[int, int]
-    """Time of the last change in nanoseconds, and size in bytes."""
+    """The time of the last change in nanoseconds, and the size in bytes."""
 
     def encode(self, text: str) -> bytes:
-        """Return another text in the form of this file."""
+        """Encode a new text for this file: with a byte order mark if the file has one."""
         return ((_BOM if self.data.startswith(_BOM.encode()) else "") + text).encode()
 
 
@@ -45,8 +45,8 @@ class CodeFolders:
     """The allowed folders.
 
     Attributes:
-        paths: Absolute and normalized.
-        max_file_bytes: Size of the largest file that is read.
+        paths: The folders, absolute and normalized.
+        max_file_bytes: Maximum size of a file that is read.
     """
 
     paths: tuple[Path, ...]
@@ -56,10 +56,10 @@ class CodeFolders:
         """Return the absolute path of a file, with all symbolic links resolved.
 
         Args:
-            path: Absolute, or relative to one of the folders.
+            path: The path of the file, absolute or relative to one of the folders.
 
         Raises:
-            ToolError: The path is outside the folders, or there is no file.
+            ToolError: The path is outside the folders, or the file does not exist.
         """
         if not self.paths:
             raise ToolError('no folder is allowed: set folders = ["/absolute/path"] in [plugins.code] of mcptrio.toml')
@@ -78,12 +78,12 @@ class CodeFolders:
         return found
 
     def folder_of(self, real: str) -> str | None:
-        """Return the folder, resolved, that a resolved path is inside; the innermost one if there are several."""
+        """Return the resolved path of the innermost folder that contains a resolved path; ``None`` if it is outside."""
         resolved = [os.path.realpath(folder) for folder in self.paths]
         return max((each for each in resolved if Path(real).is_relative_to(each)), key=len, default=None)
 
     def shown(self, real: str) -> str:
-        """Return a path as the tools show it and accept it: relative to the first folder if it is inside."""
+        """Return a path as the tools show it and accept it: relative to the first folder if the folder contains it."""
         if self.paths:
             first = os.path.realpath(self.paths[0])
             if Path(real).is_relative_to(first):
@@ -91,15 +91,15 @@ class CodeFolders:
         return real
 
     def read(self, real: str) -> SourceText:
-        """Read a resolved path.
+        """Read a file by its resolved path.
 
         Raises:
-            ToolError: The path is outside the folders, is no regular file, is too long, or is not UTF-8.
+            ToolError: The path is outside the folders, or the file is not regular, too large, or not UTF-8.
         """
         name = self.shown(real)
         parent = self._open_parent(real)
         try:
-            descriptor = os.open(os.path.basename(real), _READ, dir_fd=parent)
+            descriptor = os.open(os.path.basename(real), _READ_FLAGS, dir_fd=parent)
         except OSError as error:
             raise ToolError(f"{name}: {error.strerror}") from error
         finally:
@@ -146,20 +146,20 @@ class CodeFolders:
             os.close(parent)
 
     def _open_parent(self, real: str) -> int:
-        """Open the folder of a resolved path; the caller must close the descriptor."""
+        """Open the folder that contains a resolved path. The caller must close the descriptor."""
         if self.folder_of(real) is None:
             raise ToolError(f"expected a file inside {self}, got {real!r}")
-        at = os.open("/", _STEP)
+        directory = os.open("/", _TRAVERSE_FLAGS)
         try:
             for part in Path(real).parts[1:-1]:
-                # O_NOFOLLOW covers only the last component, so each one is opened separately.
-                deeper = os.open(part, _STEP, dir_fd=at)
-                os.close(at)
-                at = deeper
+                # O_NOFOLLOW applies only to the last component, so each one is opened separately.
+                child = os.open(part, _TRAVERSE_FLAGS, dir_fd=directory)
+                os.close(directory)
+                directory = child
         except OSError as error:
-            os.close(at)
+            os.close(directory)
             raise ToolError(f"{self.shown(real)}: {error.strerror}") from error
-        return at
+        return directory
 
     def __str__(self) -> str:
         shown = ", ".join(str(path) for path in self.paths[:10])

@@ -1,6 +1,6 @@
 """The framing of LSP: a header with the length, then JSON.
 
-The connection feeds bytes and takes messages. No I/O happens here.
+The connection uses it. The module performs no I/O.
 
 Source: LSP 3.17, "Base Protocol".
 """
@@ -14,16 +14,16 @@ import msgspec
 __all__ = ["BrokenFrame", "FrameReader", "frame"]
 
 _MAX_HEADER_BYTES: Final = 4096
-"""Servers send about 60 bytes."""
+"""Headers of servers have about 60 bytes."""
 _MAX_DIGITS: Final = 12
 
 
 class BrokenFrame(Exception):
-    """The bytes are not a message of LSP, or the message is too long."""
+    """The bytes are not an LSP message, or the message is too large."""
 
 
 def frame(message: dict[str, Any]) -> bytes:
-    """Return a message as bytes."""
+    """Encode a message with its header."""
     body = msgspec.json.encode(message)
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -32,20 +32,20 @@ class FrameReader:
     """Splits bytes into messages.
 
     Args:
-        max_bytes: Largest body of a message.
+        max_bytes: Maximum size of the body of a message.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._buffer = bytearray()
-        # Length of the body that is being read; None during a header.
+        # The length of the body that is being read; None while a header is read.
         self._length: int | None = None
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Take bytes, and return the messages that they complete.
+        """Add bytes and return the messages that they complete.
 
         Raises:
-            BrokenFrame: The peer does not speak LSP, or a header or body is too long.
+            BrokenFrame: The bytes are not LSP, or a header or body is too large.
         """
         self._buffer += data
         messages: list[dict[str, Any]] = []

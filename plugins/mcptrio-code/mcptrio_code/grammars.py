@@ -1,7 +1,7 @@
 """The grammars of tree-sitter, and the queries that find definitions with them.
 
-``SourceParser`` uses them. Each pattern of a query captures a definition, with its kind as the name of the capture, and
-``name``, the name in it. If two patterns capture the same name, the first one counts.
+``SourceParser`` uses them. Each pattern of a query has two captures: the definition, under the name of its kind, and
+``name``. If two patterns capture the same name, the first pattern takes precedence.
 
 Source: the node types of each grammar (``node-types.json`` of its repository).
 """
@@ -90,8 +90,8 @@ _JAVA: Final = """
 (compact_constructor_declaration name: (_) @name) @constructor
 (field_declaration declarator: (variable_declarator name: (_) @name)) @field
 """
-# Declarations in a function are local, and some of them look like functions.
-_PLACES: Final = ("translation_unit", "preproc_ifdef", "preproc_if", "preproc_else", "declaration_list")
+# Only declarations in these nodes are captured. Those in a function are local, and some look like functions.
+_C_SCOPES: Final = ("translation_unit", "preproc_ifdef", "preproc_if", "preproc_else", "declaration_list")
 _C: Final = """
 (function_definition declarator: (_) @name) @function
 (struct_specifier name: (_) @name body: (_)) @struct
@@ -99,7 +99,7 @@ _C: Final = """
 (enum_specifier name: (_) @name body: (_)) @enum
 (type_definition declarator: (_) @name) @type
 (field_declaration declarator: (_) @name) @field
-""" + "".join(f"({place} (declaration declarator: (_) @name) @variable)\n" for place in _PLACES)
+""" + "".join(f"({place} (declaration declarator: (_) @name) @variable)\n" for place in _C_SCOPES)
 _CPP: Final = f"""{_C}
 (class_specifier name: (_) @name body: (_)) @class
 (namespace_definition name: (_) @name) @namespace
@@ -114,7 +114,8 @@ class Grammar:
     """The grammar of a language.
 
     Attributes:
-        package: The module of the grammar, which PyPI has under the same name.
+        package: The module of the grammar. The PyPI package has the same name.
+        query: The query that finds definitions.
         function: The function of the module that returns the language.
     """
 
@@ -124,7 +125,7 @@ class Grammar:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the grammar and tree-sitter can be imported."""
+        """True if the grammar and tree-sitter can be imported."""
         return find_spec(self.package) is not None and find_spec("tree_sitter") is not None
 
 
@@ -137,7 +138,7 @@ _BY_SUFFIXES: Final[Mapping[tuple[str, ...], Grammar]] = {
     (".rs",): Grammar("tree_sitter_rust", _RUST),
     (".java",): Grammar("tree_sitter_java", _JAVA),
     (".c",): Grammar("tree_sitter_c", _C),
-    # A header of C is almost always C++ too, but not the other way round.
+    # Almost all C headers are valid C++, but C++ headers are not valid C.
     (".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"): Grammar("tree_sitter_cpp", _CPP),
 }
 _GRAMMARS: Final = {suffix: grammar for suffixes, grammar in _BY_SUFFIXES.items() for suffix in suffixes}

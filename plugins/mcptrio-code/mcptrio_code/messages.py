@@ -1,6 +1,6 @@
-"""The parts of LSP's results that the plugin reads, and their conversion.
+"""The parts of LSP results that the plugin reads, and their validation.
 
-A result comes from another program, so it is checked before it is used.
+The tools and sessions use it. Results are validated, because they come from another program.
 
 Source: LSP 3.17.
 """
@@ -33,14 +33,14 @@ _T = TypeVar("_T")
 
 
 class TextPosition(Struct, frozen=True):
-    """A place in a text; both numbers start at 0."""
+    """A position in a text. Both numbers start at 0."""
 
     line: int
     character: int
 
 
 class TextRange(Struct, frozen=True):
-    """The text between two places."""
+    """The text between two positions."""
 
     start: TextPosition
     end: TextPosition
@@ -54,14 +54,14 @@ class Location(Struct, frozen=True):
 
 
 class LocationLink(Struct, frozen=True, rename="camel"):
-    """The newer form of a location."""
+    """A location in the newer format."""
 
     target_uri: str
     target_selection_range: TextRange
 
 
 class DocumentSymbol(Struct, frozen=True, rename="camel"):
-    """A symbol of a file, with the symbols in it."""
+    """A symbol of a file, with its inner symbols."""
 
     name: str
     kind: int
@@ -71,7 +71,7 @@ class DocumentSymbol(Struct, frozen=True, rename="camel"):
 
 
 class SymbolInformation(Struct, frozen=True):
-    """A symbol of the workspace, or of a file in the older form."""
+    """A symbol of the workspace, or of a file in the older format."""
 
     name: str
     kind: int
@@ -95,10 +95,10 @@ class Diagnostic(Struct, frozen=True):
 
 
 def read_result(value: Any, type: type[_T]) -> _T:
-    """Convert a result.
+    """Validate a result and convert it to a type.
 
     Raises:
-        RequestRefused: It has another form, or too many items.
+        RequestRefused: The result does not have this type, or has too many items.
     """
     if isinstance(value, list) and len(value) > _MAX_ITEMS:
         raise RequestRefused(f"the language server answered with {len(value)} items; at most {_MAX_ITEMS} are read")
@@ -109,10 +109,10 @@ def read_result(value: Any, type: type[_T]) -> _T:
 
 
 def locations_of(value: Any) -> list[Location]:
-    """Return the locations of a result in any of the forms that LSP allows.
+    """Return the locations of a result in any of the formats that LSP allows.
 
     Raises:
-        RequestRefused: It has another form.
+        RequestRefused: The result has another format.
     """
     items = value if isinstance(value, list) else [] if value is None else [value]
     if items and isinstance(items[0], dict) and "targetUri" in items[0]:

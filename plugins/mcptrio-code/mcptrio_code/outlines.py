@@ -1,4 +1,7 @@
-"""The outline of a file: the lines that define something, indented."""
+"""The outline of a file: the indented lines that define its symbols.
+
+The tool ``outline`` uses it for the symbols of a language server or of ``SourceParser``.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Final
 
 from attrs import frozen
 
-from .places import cut
+from .code_lines import shorten
 from .symbols import SourceSymbol
 
 __all__ = ["FileOutline", "OutlineItem", "outline_of", "outline_text"]
 
-_BODIES: Final = frozenset({"function", "method", "constructor"})
-_IN_BODIES: Final = frozenset({"class", "function", "method"})
-"""Local variables are left out."""
+_CODE_KINDS: Final = frozenset({"function", "method", "constructor"})
+_CODE_OUTLINE_KINDS: Final = frozenset({"class", "function", "method"})
+"""Kinds of symbols that are shown inside functions. Local variables are omitted."""
 _MAX_PAGE_CHARS: Final = 36_000
 
 
@@ -28,12 +31,12 @@ class OutlineItem:
     kind: str
     name: str
     text: str
-    """The line with its name."""
+    """The line with the name of the symbol."""
 
 
 @frozen(kw_only=True)
 class FileOutline:
-    """Symbols in the order of the file."""
+    """The symbols of a file in the order of its text."""
 
     path: str
     lines: int
@@ -46,13 +49,15 @@ def outline_of(
     path: str, lines: Sequence[str], symbols: Sequence[SourceSymbol], *, limit: int, offset: int
 ) -> FileOutline:
     """Return a page of the symbols."""
-    kept = [each for each in symbols if each.kind in _IN_BODIES or not _BODIES.intersection(each.outer_kinds)]
+    kept = [
+        each for each in symbols if each.kind in _CODE_OUTLINE_KINDS or not _CODE_KINDS.intersection(each.outer_kinds)
+    ]
     items: list[OutlineItem] = []
     size = 0
     for each in kept[offset : offset + limit]:
-        # The line of the name, since the symbol may begin with decorators.
+        # The line of the name, because the symbol may begin with decorators.
         at = each.position.line
-        text = cut(lines[at]) if 0 <= at < len(lines) else each.names[-1]
+        text = shorten(lines[at]) if 0 <= at < len(lines) else each.names[-1]
         size += len(text) + 20
         if items and size > _MAX_PAGE_CHARS:
             break
@@ -72,7 +77,7 @@ def outline_of(
 
 
 def outline_text(outline: FileOutline) -> str:
-    """A line for the file, then one for each line that defines symbols, with the first and last line of the first."""
+    """Format an outline: a line for the file, then one for each line that defines symbols, with line numbers."""
     lines = [f"{outline.path}: {outline.lines} lines"]
     for number, each in enumerate(outline.items):
         before = outline.items[number - 1] if number else None

@@ -1,8 +1,7 @@
-"""The process that parses one file with tree-sitter: reads an order and the text, writes the definitions.
+"""The program that parses one file with tree-sitter. It reads a request and the text, and writes the definitions.
 
-``SourceParser`` starts it by its path, so it imports nothing of this package. tree-sitter is C code that holds the
-interpreter's lock while it parses, and some texts take it minutes; the system ends this process if it takes too long or
-too much memory.
+``SourceParser`` starts it by its path, so it imports nothing from this package. tree-sitter holds the interpreter lock
+while it parses, and some texts take minutes, so it runs in a separate process with limits on time and memory.
 
 Source: setrlimit(2).
 """
@@ -21,7 +20,7 @@ if sys.platform != "win32":
 __all__: list[str] = []
 
 _MAX_DEPTH: Final = 16
-"""Definitions inside so many others are left out."""
+"""Definitions at a greater depth are omitted."""
 _MAX_NAME_CHARS: Final = 100
 _MAX_DECLARATORS: Final = 64
 
@@ -29,20 +28,20 @@ _MAX_DECLARATORS: Final = 64
 def main() -> None:
     """Write ``{"symbols": …}`` or ``{"error": …}`` to standard output."""
     sys.path[:] = sys.argv[1:]
-    order = json.loads(sys.stdin.buffer.readline())
-    _limit(order["memory"], order["seconds"])
+    request = json.loads(sys.stdin.buffer.readline())
+    _limit(request["memory"], request["seconds"])
     try:
-        result: dict[str, object] = {"symbols": _definitions(order, sys.stdin.buffer.read())}
+        result: dict[str, object] = {"symbols": _definitions(request, sys.stdin.buffer.read())}
     except MemoryError:
         result = {"error": "parsing the file takes too much memory"}
     except Exception as error:
-        # The process has no other task, and its output says what happened.
+        # All errors are reported to the parent process.
         result = {"error": f"tree-sitter: {type(error).__name__}: {str(error)[:200]}"}
     json.dump(result, sys.stdout)
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process; hard limits, so that nothing in it can raise them."""
+    """Set hard limits for this process, which its code cannot raise again."""
     if sys.platform == "win32":
         return
     limits = (
@@ -51,27 +50,27 @@ def _limit(memory: int, seconds: int) -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     )
-    for kind, most in limits:
-        resource.setrlimit(kind, (most, most))
+    for kind, limit in limits:
+        resource.setrlimit(kind, (limit, limit))
 
 
-def _definitions(order: dict[str, Any], text: bytes) -> list[tuple[str, str, int, int, int, int]]:
-    """Return kind, name, first line, last line, line of the name, and depth of each definition, in order."""
+def _definitions(request: dict[str, Any], text: bytes) -> list[tuple[str, str, int, int, int, int]]:
+    """Return the kind, name, first line, last line, line of the name, and depth of each definition, in order."""
     import tree_sitter
 
-    language = tree_sitter.Language(getattr(importlib.import_module(order["package"]), order["function"])())
+    language = tree_sitter.Language(getattr(importlib.import_module(request["package"]), request["function"])())
     tree = tree_sitter.Parser(language).parse(text)
-    matches = tree_sitter.QueryCursor(tree_sitter.Query(language, order["query"])).matches(tree.root_node)
+    matches = tree_sitter.QueryCursor(tree_sitter.Query(language, request["query"])).matches(tree.root_node)
     found: dict[int, tuple[int, Any, Any, str]] = {}
     for pattern, captures in matches:
         [name] = captures.pop("name")
         [(kind, [node])] = captures.items()
-        name, kind = _innermost(name, kind)
+        name, kind = _declared_name(name, kind)
         known = found.get(name.start_byte)
         if known is None or pattern < known[0]:
             found[name.start_byte] = (pattern, node, name, kind)
-    if len(found) > order["max_symbols"]:
-        raise ValueError(f"expected at most {order['max_symbols']} definitions in the file, got {len(found)}")
+    if len(found) > request["max_symbols"]:
+        raise ValueError(f"expected at most {request['max_symbols']} definitions in the file, got {len(found)}")
     definitions: list[tuple[str, str, int, int, int, int]] = []
     outer: list[tuple[int, int]] = []
     for _, node, name, kind in sorted(found.values(), key=lambda each: (each[1].start_byte, -each[1].end_byte)):
@@ -81,7 +80,7 @@ def _definitions(order: dict[str, Any], text: bytes) -> list[tuple[str, str, int
             outer.pop()
         if len(outer) < _MAX_DEPTH:
             shown = " ".join(name.text.decode(errors="replace").split())[:_MAX_NAME_CHARS]
-            # A node that ends with a line ends at the beginning of the next one.
+            # A node that includes a line end has its end point at column 0 of the next line.
             last = node.end_point.row - (node.end_point.column == 0)
             first = node.start_point.row
             definitions.append((kind, shown, first, max(first, last), name.start_point.row, len(outer)))
@@ -89,8 +88,8 @@ def _definitions(order: dict[str, Any], text: bytes) -> list[tuple[str, str, int
     return definitions
 
 
-def _innermost(name: Any, kind: str) -> tuple[Any, str]:
-    """Return the name in a declarator of C, such as ``*name[3]`` or ``name(int)``, and the kind of what it declares."""
+def _declared_name(name: Any, kind: str) -> tuple[Any, str]:
+    """Return the name in a C declarator, such as ``*name[3]`` or ``name(int)``, and the kind of the declaration."""
     declared = kind
     for _ in range(_MAX_DECLARATORS):
         inner = name.child_by_field_name("declarator")
@@ -99,7 +98,7 @@ def _innermost(name: Any, kind: str) -> tuple[Any, str]:
         if inner is None:
             break
         if name.type == "function_declarator" and kind in ("variable", "field"):
-            # With parentheses around the name, it is a pointer to a function.
+            # Parentheses around the name declare a pointer to a function.
             is_pointer = inner.type == "parenthesized_declarator"
             declared = kind if is_pointer else "function" if kind == "variable" else "method"
         name = inner

@@ -1,5 +1,7 @@
 """Positions in a text: lines as LSP counts them, and columns in the units of the server.
 
+Sessions and tools use it.
+
 Source: LSP 3.17, "Text Documents" and "PositionEncodingKind".
 """
 
@@ -11,9 +13,9 @@ from typing import Final
 __all__ = ["ENCODINGS", "column_of", "split_lines", "units_before"]
 
 ENCODINGS: Final = ("utf-8", "utf-16")
-"""Units of columns that this client can count, preferred ones first."""
+"""The encodings in which this client can count columns, in order of preference."""
 
-# str.splitlines() would also split at form feeds and at U+2028, which are no line ends in LSP.
+# str.splitlines() also splits at form feeds and at U+2028, which do not end lines in LSP.
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -23,13 +25,13 @@ def split_lines(text: str) -> list[str]:
 
 
 def units_before(line: str, column: int, encoding: str) -> int:
-    """Return the position in the units of the server of the character with this index."""
+    """Convert the index of a character to a column in the units of the server."""
     before = line[:column]
     return len(before.encode("utf-8", "replace")) if encoding == "utf-8" else len(before.encode("utf-16-le")) // 2
 
 
 def column_of(line: str, units: int, encoding: str) -> int:
-    """Return the index of the character at a position of the server. A position after the end is the end."""
+    """Convert a column in the units of the server to the index of a character. It is at most the end of the line."""
     if line.isascii():
         return max(0, min(units, len(line)))
     passed = 0

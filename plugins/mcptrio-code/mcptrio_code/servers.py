@@ -1,6 +1,6 @@
 """The language servers of all folders, and the nursery in which they run.
 
-The tools ask it for the server of a file, or for all servers whose languages occur in the folders.
+The tools use it to find the server of a file, or all servers whose languages occur in the folders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .config import HOW_TO_INSTALL, Config
 from .folders import CodeFolders
 from .server import LanguageServer
 from .session import LanguageSession
-from .watching import list_sources
+from .source_files import list_sources
 
 __all__ = ["LanguageServers"]
 
@@ -43,7 +43,7 @@ class LanguageServers:
     @lifespan
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Allow servers to start inside the context, and end them afterwards."""
+        """Allow servers to start while the context is open, and stop them when it ends."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
@@ -53,10 +53,10 @@ class LanguageServers:
                 nursery.cancel_scope.cancel()
 
     async def resolve(self, path: str) -> str:
-        """Return the resolved path of a file of the folders.
+        """Return the resolved path of a file.
 
         Raises:
-            ToolError: It is outside, or does not exist.
+            ToolError: The file is outside the folders, or does not exist.
         """
         return await trio.to_thread.run_sync(self.folders.resolve, path, abandon_on_cancel=True)
 
@@ -68,12 +68,12 @@ class LanguageServers:
                 return self._server(name, folder)
         return None
 
-    async def find_missing(self, real: str) -> str | None:
-        """Return why a file has no language server: none is configured, or it is not installed; else ``None``."""
+    async def why_no_server(self, real: str) -> str | None:
+        """Return the reason why a file has no language server; ``None`` if its server is configured and installed."""
         server = self.server_for(real)
         if server is None:
-            return self._unknown(real)
-        if await trio.to_thread.run_sync(server.has_program, abandon_on_cancel=True):
+            return self._no_server_message(real)
+        if await trio.to_thread.run_sync(server.is_installed, abandon_on_cancel=True):
             return None
         program = server.spec.command[0]
         advice = HOW_TO_INSTALL.get(program, "")
@@ -88,24 +88,24 @@ class LanguageServers:
         """Run a function that only reads from a server.
 
         Raises:
-            ToolError: The server cannot be started, refuses, or dies twice.
+            ToolError: The server cannot be started, refuses a request, or exits twice.
         """
         if self._nursery is None:
             raise ToolError("the language servers have ended with the server")
         return await server.use(self._nursery, work)
 
-    async def use_for(self, real: str, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
+    async def use_server_of(self, real: str, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
         """Run a function that only reads from the language server of a file.
 
         Raises:
-            ToolError: None is configured for it, or it cannot be started, refuses, or dies twice.
+            ToolError: No server is configured for the file, or it cannot be started, refuses a request, or exits twice.
         """
         server = self.server_for(real)
         if server is None:
-            raise ToolError(self._unknown(real))
+            raise ToolError(self._no_server_message(real))
         return await self.use(server, work)
 
-    def _unknown(self, real: str) -> str:
+    def _no_server_message(self, real: str) -> str:
         known = ", ".join(glob for spec in self.config.all_servers().values() for glob in spec.globs)
         return f"no language server is configured for {os.path.basename(real)!r}; configured: {known}"
 

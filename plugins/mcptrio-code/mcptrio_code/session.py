@@ -1,7 +1,7 @@
-"""One life of a language server: its handshake, its open documents, and its answers to requests.
+"""A session with one process of a language server: the handshake, the open documents, and the requests.
 
-``LanguageServer`` starts a process and opens a session for it; a call holds the session while it works. Before each
-request the session compares the documents with the files, so an answer never refers to an older text.
+``LanguageServer`` starts the process and opens the session; the tools send requests through it. ``sync`` compares the
+documents with the files before a request, so that results refer to the current texts.
 
 Source: LSP 3.17.
 """
@@ -26,12 +26,12 @@ from .connection import LanguageConnection, RequestRefused, ServerEnded
 from .folders import CodeFolders, SourceText
 from .messages import Diagnostic, read_result
 from .positions import ENCODINGS, split_lines
-from .publications import Publications
-from .watching import SourceFiles, changes_between, list_sources
+from .published_diagnostics import PublishedDiagnostics
+from .source_files import SourceFiles, changes_between, list_sources
 
 __all__ = ["LanguageSession", "OpenDocument"]
 
-_LANGUAGES: Final = {
+_LANGUAGE_IDS: Final = {
     ".ts": "typescript",
     ".mts": "typescript",
     ".cts": "typescript",
@@ -41,10 +41,10 @@ _LANGUAGES: Final = {
     ".cjs": "javascript",
     ".jsx": "javascriptreact",
 }
-"""Identifiers of LSP where one server is responsible for several languages."""
+"""LSP language identifiers by suffix, for servers with several languages."""
 
-_MAX_OPENED: Final = 8
-"""New files that are opened in one call."""
+_MAX_NEW_DOCUMENTS: Final = 8
+"""Maximum new files that are opened in one call."""
 
 _TYPESCRIPT: Final = "typescript-language-server"
 
@@ -72,7 +72,7 @@ _CAPABILITIES: Final[dict[str, Any]] = {
 
 @frozen(eq=False)
 class OpenDocument:
-    """A document as the server knows it."""
+    """A document that is open in the server, with its last sent text."""
 
     path: str
     uri: str
@@ -83,10 +83,10 @@ class OpenDocument:
 
 @define(eq=False)
 class LanguageSession:
-    """A language server that is ready for requests, and its documents.
+    """A process of a language server and its documents.
 
     Attributes:
-        folder: The workspace, resolved.
+        folder: The resolved path of the workspace.
     """
 
     name: str
@@ -101,15 +101,15 @@ class LanguageSession:
     _documents: OrderedDict[str, OpenDocument] = field(init=False, factory=OrderedDict)
     _files: SourceFiles | None = field(init=False, default=None)
     _versions: int = field(init=False, default=0)
-    _publications: Publications = field(init=False, factory=Publications)
-    _syncing: trio.Lock = field(init=False, factory=trio.Lock)
+    _diagnostics: PublishedDiagnostics = field(init=False, factory=PublishedDiagnostics)
+    _sync_lock: trio.Lock = field(init=False, factory=trio.Lock)
 
     async def open(self) -> None:
-        """Negotiate capabilities with the server.
+        """Initialize the server.
 
         Raises:
-            RequestRefused: It refuses, or takes too long.
-            ServerEnded: It ends.
+            RequestRefused: The server refuses, or takes too long.
+            ServerEnded: The server exits.
         """
         uri = Path(self.folder).as_uri()
         params: dict[str, Any] = {
@@ -121,7 +121,7 @@ class LanguageSession:
             "capabilities": _CAPABILITIES,
         }
         if any(_TYPESCRIPT in argument for argument in self.spec.command):
-            # While it loads a project, it otherwise answers from the open files alone.
+            # By default, the server uses only the open files while it loads a project.
             params["initializationOptions"] = {"tsserver": {"useSyntaxServer": "never"}}
         result = await self.request("initialize", params, seconds=self.config.start_timeout)
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
@@ -135,53 +135,54 @@ class LanguageSession:
 
         Raises:
             RequestRefused: The server refuses, or takes too long.
-            ServerEnded: It ends.
+            ServerEnded: The server exits.
         """
         return await self.connection.request(method, params, seconds=seconds or self.config.request_timeout)
 
     async def sync(self, path: str | None = None) -> OpenDocument | None:
-        """Tell the server about all files that have changed, and open a document.
+        """Notify the server of all changed files, and open a document.
 
         Args:
-            path: The document to open, resolved; if left out, one that is open, or else any of the folder.
+            path: The resolved path of the document to open. By default, the document that was used last, or else any
+                file of the folder.
 
         Returns:
-            The document; ``None`` if the folder has none.
+            The document; ``None`` if the folder has no file for the server.
 
         Raises:
             ToolError: The file cannot be read.
-            ServerEnded: The server ends.
+            ServerEnded: The server exits.
         """
-        async with self._syncing:
+        async with self._sync_lock:
             new = await trio.to_thread.run_sync(
                 partial(list_sources, self.folder, self.spec.globs, limit=self.config.max_files), abandon_on_cancel=True
             )
             old, self._files = self._files, new
             if old is not None:
-                await self._report(old, new)
+                await self._report_changes(old, new)
             for document in list(self._documents.values()):
                 if document.path != path:
-                    await self._refresh(document, new)
+                    await self._update(document, new)
             if path is None:
                 # Some servers load a project only once one of its files is open.
                 path = next(reversed(self._documents), None) or next(iter(new.signatures), None)
             return None if path is None else await self._open(path)
 
     def is_responsible_for(self, path: str) -> bool:
-        """Return whether the name of a file matches the globs of the server."""
+        """Return True if the name of a file matches the globs of the server."""
         return any(fnmatchcase(os.path.basename(path), glob) for glob in self.spec.globs)
 
-    async def _report(self, old: SourceFiles, new: SourceFiles) -> None:
-        """Tell the server which files have changed between two calls."""
+    async def _report_changes(self, old: SourceFiles, new: SourceFiles) -> None:
+        """Notify the server of the files that have changed between two calls."""
         if changes := changes_between(old, new):
             await self.connection.notify("workspace/didChangeWatchedFiles", {"changes": changes})
-        # pyright looks for new files only after a pause; an open document it knows at once.
+        # pyright searches for new files only after a pause, but considers open documents at once.
         created = [path for path in new.signatures if path not in old.signatures]
-        for path in created[: min(_MAX_OPENED, self.config.max_open_documents // 2)]:
-            with suppress(ToolError):  # it is not UTF-8, or was removed again
+        for path in created[: min(_MAX_NEW_DOCUMENTS, self.config.max_open_documents // 2)]:
+            with suppress(ToolError):  # the file is not UTF-8, or was deleted again
                 await self._open(path)
 
-    async def _refresh(self, document: OpenDocument, files: SourceFiles) -> None:
+    async def _update(self, document: OpenDocument, files: SourceFiles) -> None:
         signature = files.signatures.get(document.path)
         if signature == document.source.signature:
             return
@@ -198,12 +199,12 @@ class LanguageSession:
             return known
         self._versions += 1
         document = OpenDocument(path, Path(path).as_uri(), self._versions, source, split_lines(source.text))
-        self._publications.expect(document.uri)
+        self._diagnostics.expect(document.uri)
         identity = {"uri": document.uri, "version": document.version}
         if known is None:
             while len(self._documents) >= self.config.max_open_documents:
                 await self._close(next(iter(self._documents.values())))
-            language = _LANGUAGES.get(os.path.splitext(path)[1], self.spec.language or self.name)
+            language = _LANGUAGE_IDS.get(os.path.splitext(path)[1], self.spec.language or self.name)
             await self.connection.notify(
                 "textDocument/didOpen",
                 {"textDocument": {**identity, "languageId": language, "text": source.text}},
@@ -219,14 +220,14 @@ class LanguageSession:
 
     async def _close(self, document: OpenDocument) -> None:
         del self._documents[document.path]
-        self._publications.forget(document.uri)
+        self._diagnostics.remove(document.uri)
         await self.connection.notify("textDocument/didClose", {"textDocument": {"uri": document.uri}})
 
-    def answer(self, method: str, params: Any) -> Any:
-        """Answer a request of the server.
+    def answer_request(self, method: str, params: Any) -> Any:
+        """Return the result of a request from the server.
 
         Raises:
-            LookupError: The client does not have the method.
+            LookupError: The client does not support the method.
         """
         if method == "workspace/configuration":
             items = params.get("items") if isinstance(params, dict) else None
@@ -239,23 +240,23 @@ class LanguageSession:
             return None
         raise LookupError(method)
 
-    def take(self, method: str, params: Any) -> None:
-        """Take a notification of the server."""
+    def handle_notification(self, method: str, params: Any) -> None:
+        """Handle a notification from the server."""
         if method == "textDocument/publishDiagnostics":
-            self._publications.take(params)
+            self._diagnostics.store(params)
 
     async def diagnose(self, document: OpenDocument) -> list[Diagnostic]:
         """Return the errors and warnings of a document.
 
         Raises:
-            RequestRefused: The server refuses, or reports none in time.
-            ServerEnded: It ends.
+            RequestRefused: The server refuses, or reports nothing in time.
+            ServerEnded: The server exits.
         """
         if self.capabilities.get("diagnosticProvider"):
             result = await self.request("textDocument/diagnostic", {"textDocument": {"uri": document.uri}})
             items = result.get("items") if isinstance(result, dict) else None
         else:
-            items = await self._publications.wait(document.uri, seconds=self.config.request_timeout)
+            items = await self._diagnostics.wait(document.uri, seconds=self.config.request_timeout)
             if self.connection.ended is not None:
                 raise ServerEnded(self.connection.ended)
             if items is None:

@@ -1,6 +1,6 @@
-"""Finds the definitions in a file with tree-sitter, if it has no language server.
+"""Finds the definitions in a file that has no language server, with tree-sitter.
 
-``Locating`` uses it for outlines. Each file is parsed in a process of its own, ``parsing_child.py``.
+The tool ``outline`` uses it. Each file is parsed in a separate process, ``parsing_child.py``.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _CHILD: Final = str(Path(__file__).with_name("parsing_child.py"))
 _MAX_PROCESSES: Final = 2
 _MAX_SYMBOLS: Final = 100_000
 _MAX_OUTPUT_BYTES: Final = 64 * 1024 * 1024
-"""JSON escapes a character in at most six bytes, and a name has at most 100 characters."""
+"""Enough for the maximum of symbols with names of 100 characters, which JSON escapes to six bytes each."""
 _MEMORY_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""A text of 2 MiB takes about 200 MiB."""
-_PASSED_ON: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "LANG", "LC_ALL")
-_IS_LATE: Final = (-getattr(signal, "SIGXCPU", signal.SIGTERM), -getattr(signal, "SIGKILL", signal.SIGTERM))
+"""Parsing a text of 2 MiB takes about 200 MiB."""
+_INHERITED_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "LANG", "LC_ALL")
+_TIMEOUT_EXIT_CODES: Final = (-getattr(signal, "SIGXCPU", signal.SIGTERM), -getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class _Result(msgspec.Struct):
@@ -45,7 +45,7 @@ class _Result(msgspec.Struct):
 
 @frozen(eq=False)
 class SourceParser:
-    """Parses files, a few at a time.
+    """Parses files, each in its own process.
 
     Attributes:
         timeout: Seconds for one file.
@@ -55,15 +55,15 @@ class SourceParser:
     _processes: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_MAX_PROCESSES))
 
     async def symbols(self, source: SourceText, grammar: Grammar, *, shown: str) -> list[SourceSymbol]:
-        """Return the symbols of a text in its order.
+        """Return the symbols of a text in order.
 
         Args:
-            shown: The name of the file in errors.
+            shown: The name of the file in messages.
 
         Raises:
-            ToolError: Parsing takes more than the limits, or fails.
+            ToolError: Parsing exceeds the limits, or fails.
         """
-        order = {
+        request = {
             "package": grammar.package,
             "function": grammar.function,
             "query": grammar.query,
@@ -73,15 +73,15 @@ class SourceParser:
         }
         async with self._processes:
             with trio.move_on_after(self.timeout):
-                result = await self._run(msgspec.json.encode(order) + b"\n" + source.text.encode(), shown)
+                result = await self._run(msgspec.json.encode(request) + b"\n" + source.text.encode(), shown)
                 if result.error:
                     raise ToolError(f"{shown}: {result.error}")
-                return _nested(result)
-        raise self._too_slow(shown)
+                return _symbols_from(result)
+        raise self._timeout_error(shown)
 
     async def _run(self, data: bytes, shown: str) -> _Result:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Relative entries of sys.path would depend on the working folder.
+        environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
+        # Relative entries of sys.path would be relative to another folder in the child.
         command = (sys.executable, "-I", _CHILD, *filter(os.path.isabs, sys.path))
         output = bytearray()
         async with trio.open_nursery() as nursery:
@@ -98,20 +98,20 @@ class SourceParser:
                     cwd="/",
                 )
             )
-            async for piece in process.stdout:
-                output += piece
+            async for chunk in process.stdout:
+                output += chunk
                 if len(output) > _MAX_OUTPUT_BYTES:
                     nursery.cancel_scope.cancel()
                     break
         if len(output) > _MAX_OUTPUT_BYTES:
             raise ToolError(f"{shown}: expected at most {_MAX_OUTPUT_BYTES} bytes of symbols, got more")
-        if process.returncode in _IS_LATE:
-            raise self._too_slow(shown)
+        if process.returncode in _TIMEOUT_EXIT_CODES:
+            raise self._timeout_error(shown)
         if process.returncode != 0:
             raise ToolError(f"{shown}: tree-sitter ended with code {process.returncode}; does it need more memory?")
         return msgspec.json.decode(output, type=_Result)
 
-    def _too_slow(self, shown: str) -> ToolError:
+    def _timeout_error(self, shown: str) -> ToolError:
         return ToolError(f"{shown}: parsing the file took longer than {self.timeout:g} seconds (request_timeout)")
 
 
@@ -119,10 +119,10 @@ async def _kill(process: trio.Process) -> None:
     process.kill()
 
 
-def _nested(result: _Result) -> list[SourceSymbol]:
+def _symbols_from(result: _Result) -> list[SourceSymbol]:
     symbols: list[SourceSymbol] = []
     outer: list[tuple[str, str]] = []
-    for kind, name, first, last, at, depth in result.symbols:
+    for kind, name, first, last, name_line, depth in result.symbols:
         del outer[depth:]
         symbols.append(
             SourceSymbol(
@@ -131,7 +131,7 @@ def _nested(result: _Result) -> list[SourceSymbol]:
                 outer_kinds=tuple(each for _, each in outer),
                 line=first,
                 end_line=last,
-                position=TextPosition(at, 0),
+                position=TextPosition(name_line, 0),
             )
         )
         outer.append((name, symbols[-1].kind))

@@ -1,6 +1,7 @@
-"""Finds a symbol in a document by its name, because a model knows names and lines but miscounts columns.
+"""Finds a symbol in a document by its name.
 
-The tools use it. Positions are in the units of the server.
+The tools use it. Models know the names and lines of symbols but miscount columns, so the tools have no parameter for
+columns. Positions are in the units of the server.
 
 Source: LSP 3.17, "SymbolKind".
 """
@@ -25,21 +26,21 @@ KINDS: Final = (
     "interface", "function", "variable", "constant", "string", "number", "boolean", "array", "object", "key", "null",
     "enum member", "struct", "event", "operator", "type parameter",
 )  # fmt: skip
-"""Names of the kinds by their numbers in LSP."""
+"""The names of the kinds, at the index that LSP assigns to the kind."""
 
-_NEAR: Final = 3
-"""Lines around the given one that are searched too."""
+_NEARBY_LINES: Final = 3
+"""Lines before and after the given line that are searched, too."""
 _MAX_OCCURRENCES: Final = 20
-_MAX_SHOWN: Final = 10
+_MAX_LISTED: Final = 10
 _SEPARATORS: Final = re.compile(r"\.|::|#")
 
 
 @frozen
 class SourceSymbol:
-    """A symbol of a document. Lines start at 0."""
+    """A symbol of a document. Line numbers start at 0."""
 
     names: tuple[str, ...]
-    """Its own name last, those of the symbols around it before."""
+    """The names of the outer symbols, from the outside in, and the symbol's own name."""
     kind: str
     outer_kinds: tuple[str, ...]
     line: int
@@ -52,7 +53,7 @@ async def symbols_of(session: LanguageSession, document: OpenDocument) -> list[S
 
     Raises:
         RequestRefused: The server refuses, or takes too long.
-        ServerEnded: It ends.
+        ServerEnded: The server exits.
     """
     result: Any = await session.request("textDocument/documentSymbol", {"textDocument": {"uri": document.uri}})
     if isinstance(result, list) and result and isinstance(result[0], dict) and "location" in result[0]:
@@ -74,17 +75,17 @@ async def symbols_of(session: LanguageSession, document: OpenDocument) -> list[S
 async def positions_of(
     session: LanguageSession, document: OpenDocument, symbol: str, line: int, *, shown: str
 ) -> list[TextPosition]:
-    """Return the positions at which to ask for a symbol, the best first.
+    """Return the positions of a symbol for requests to the server, the best first.
 
     Args:
-        symbol: Its name, with the names around it if needed, such as ``Class.method``.
-        line: A line on which it occurs; 0 for any.
-        shown: The name of the file in errors.
+        symbol: The name, with the names of outer symbols if needed, such as ``Class.method``.
+        line: A line on which the symbol occurs; 0 for any line.
+        shown: The name of the file in messages.
 
     Raises:
         ToolError: The name does not occur there, or several symbols have it.
         RequestRefused: The server refuses, or takes too long.
-        ServerEnded: It ends.
+        ServerEnded: The server exits.
     """
     names = [name for name in _SEPARATORS.split(symbol.strip()) if name]
     if not names:
@@ -92,7 +93,7 @@ async def positions_of(
     if not line:
         found = [each for each in await symbols_of(session, document) if each.names[-len(names) :] == tuple(names)]
         if len({each.names for each in found}) > 1:
-            listed = ", ".join(f"{'.'.join(each.names)} (line {each.line + 1})" for each in found[:_MAX_SHOWN])
+            listed = ", ".join(f"{'.'.join(each.names)} (line {each.line + 1})" for each in found[:_MAX_LISTED])
             raise ToolError(
                 f"symbol: {symbol!r} has several definitions in {shown}: {listed}; pass one of them, or line"
             )
@@ -105,10 +106,10 @@ async def positions_of(
         raise ToolError(f"symbol: {names[-1]!r} does not occur in {shown}")
     if not line:
         return occurrences[:_MAX_OCCURRENCES]
-    near = [each for each in occurrences if abs(each.line + 1 - line) <= _NEAR]
+    near = [each for each in occurrences if abs(each.line + 1 - line) <= _NEARBY_LINES]
     if not near:
         lines = ", ".join(
-            str(number) for number in list(dict.fromkeys(each.line + 1 for each in occurrences))[:_MAX_SHOWN]
+            str(number) for number in list(dict.fromkeys(each.line + 1 for each in occurrences))[:_MAX_LISTED]
         )
         raise ToolError(f"line: {names[-1]!r} does not occur at line {line} of {shown}; it occurs at lines {lines}")
     nearest = min(abs(each.line + 1 - line) for each in near)

@@ -1,6 +1,6 @@
-"""Access to the console: one-time links, sessions of browsers, and access tokens.
+"""Access to the console: one-time links, browser sessions, and access tokens.
 
-Only digests of links and cookies are kept. Nothing here outlives the process.
+Only digests of links and cookies are stored, and only in the memory of the process.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ class Visitor:
     """The session of a browser.
 
     Args:
-        name: for the audit log.
-        principal: the user of an access token; ``None`` if a link opened the console.
-        request: has presented the access token.
-        recheck_at: Trio time at which the access token must be verified again.
-        form_token: every form repeats it, so that no other page can send one.
-        notes: results of actions that the next page shows.
+        name: The name of the operator in the audit log.
+        principal: The user of an access token; ``None`` if a link has opened the console.
+        ends: Trio clock time at which the session expires.
+        request: The request that has presented the access token.
+        recheck_at: Trio clock time at which the access token must be verified again.
+        form_token: A token that every form repeats, so that no other page can send a form.
+        notes: Results of actions, which the next page shows.
     """
 
     name: str
@@ -50,11 +51,12 @@ class Visitor:
 
 
 class ConsoleAccess:
-    """
+    """The link, the browser sessions and the access tokens that open the console.
+
     Args:
-        announce: called with each new token of a link.
-        guard: verifies access tokens.
-        scope: that an access token needs.
+        announce: Called with each new token of the link.
+        guard: Verifies access tokens.
+        scope: The scope that an access token needs.
     """
 
     def __init__(self, announce: Callable[[str], None], guard: Guard | None, scope: str | None) -> None:
@@ -65,18 +67,18 @@ class ConsoleAccess:
         self._visitors: OrderedDict[bytes, Visitor] = OrderedDict()
 
     @property
-    def takes_tokens(self) -> bool:
-        """Whether an access token opens the console."""
+    def accepts_tokens(self) -> bool:
+        """True if an access token can open the console."""
         return self._guard is not None
 
     def renew_link(self) -> None:
-        """Replace the link by a new one."""
+        """Replace the link by a new one, and announce it."""
         token = secrets.token_urlsafe(32)
         self._link = _digest(token)
         self._announce(token)
 
     async def visitor_of(self, cookie: str | None) -> Visitor | None:
-        """Return the session of a browser; ``None`` if it is unknown or has expired, or its access token has."""
+        """Return the session of a browser; ``None`` if there is none, or it or its access token has expired."""
         key = _digest(cookie or "")
         visitor = self._visitors.get(key)
         if visitor is not None and (visitor.ends <= trio.current_time() or not await self._has_access(visitor)):
@@ -85,7 +87,7 @@ class ConsoleAccess:
         return visitor
 
     def redeem(self, token: str, address: str | None) -> str | None:
-        """Return a new cookie for the token of the link, which is then used up; ``None`` if it is another one."""
+        """Return a new cookie for the token of the link, and replace the link; ``None`` for another token."""
         if not compare_digest(_digest(token), self._link):
             return None
         cookie = self._admit(Visitor(f"the link, from {address or 'this machine'}", None, _end()))
@@ -93,10 +95,10 @@ class ConsoleAccess:
         return cookie
 
     async def sign_in(self, token: str, request: RequestHead) -> str | None:
-        """Return a new cookie for an access token with the scope of the console; ``None`` if it is not accepted.
+        """Return a new cookie for an access token with the scope of the console; ``None`` if the token is refused.
 
         Args:
-            request: of the form; its headers have the token as ``Authorization``.
+            request: The request of the form, with the token in the header ``Authorization``.
         """
         if self._guard is None or len(token) > _MAX_TOKEN_CHARS:
             return None
@@ -109,7 +111,7 @@ class ConsoleAccess:
         recheck_at = trio.current_time() + self._guard.recheck_after(principal)
         return self._admit(Visitor(principal.subject, principal, _end(), request, recheck_at))
 
-    def leave(self, cookie: str | None) -> None:
+    def sign_out(self, cookie: str | None) -> None:
         """End the session of a browser."""
         self._visitors.pop(_digest(cookie or ""), None)
 

@@ -12,8 +12,8 @@ from mcptrio import Server
 from mcptrio.errors import ConfigError, PluginError
 
 from .access import Visitor
+from .text import cut
 from .wire import WireRecorder
-from .words import cut
 
 __all__ = ["Actions", "audit"]
 
@@ -24,7 +24,7 @@ _MAX_NAME_CHARS: Final = 1000
 
 
 class Actions:
-    """The actions by name. Each takes a form, and returns a sentence that describes the result."""
+    """Runs actions by name. Each action reads a form, and returns a sentence that describes the result."""
 
     def __init__(self, server: Server, wire: WireRecorder) -> None:
         self._server = server
@@ -41,16 +41,16 @@ class Actions:
         }
 
     async def run(self, name: str, form: Mapping[str, str], visitor: Visitor) -> str | None:
-        """Run an action. Returns what it has done; ``None`` if there is no such action."""
+        """Run an action, and return the sentence about its result; ``None`` if there is no such action."""
         action = self._actions.get(name)
         if action is None:
             return None
         try:
-            done = await action(form)
+            outcome = await action(form)
         except (ConfigError, PluginError) as error:
-            done = f"It failed: {cut(error)}"
-        audit(visitor, name, done)
-        return done
+            outcome = f"It failed: {cut(error)}"
+        audit(visitor, name, outcome)
+        return outcome
 
     async def _cancel(self, form: Mapping[str, str]) -> str:
         number, id = _number(form.get("session")), _id(form.get("request", ""))
@@ -93,9 +93,9 @@ class Actions:
         return self._wire.discard()
 
 
-def audit(visitor: Visitor, action: str, what: str) -> None:
+def audit(visitor: Visitor, action: str, subject: str) -> None:
     """Log an action."""
-    _audit.info("%s (by %s): %s", action, visitor.name, what)
+    _audit.info("%s (by %s): %s", action, visitor.name, subject)
 
 
 def _number(text: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Small charts as SVG paths: the values of 15 minutes from left to right."""
+"""Small charts as SVG paths, which show the values of 15 minutes from left to right."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ from attrs import frozen
 
 from .histogram import Histogram
 from .samples import SAMPLE_SECONDS, SAMPLES, Samples, TrafficSample
-from .words import milliseconds
+from .text import milliseconds
 
 __all__ = ["HEIGHT", "WIDTH", "Chart", "make_charts"]
 
 WIDTH: Final = SAMPLES
 HEIGHT: Final = 48
 _PAD: Final = 2.0
-"""Room above the highest value, so that its line is not cut in half."""
+"""Space above the highest value, so that the line is not cut in half."""
 
 Value = Callable[[TrafficSample | None], float | None]
 
 
 @frozen(kw_only=True)
 class Chart:
-    """
+    """One chart.
+
     Args:
-        now: the newest value, as text.
-        top: the highest value, as text.
-        paths: the lines, and for a single line its area.
-        about: the chart in words.
+        now: The newest value, as text.
+        top: The highest value, as text.
+        paths: The class and the data of each SVG path: the lines, and the area below a single line.
+        description: The chart in words, for screen readers.
     """
 
     title: str
     now: str
     top: str
     paths: tuple[tuple[str, str], ...]
-    about: str
+    description: str
 
 
 def make_charts(samples: Samples, *, sessions: int) -> list[Chart]:
-    """Return the charts of the page "now".
+    """Return the charts of the page "Now".
 
     Args:
-        sessions: that are open.
+        sessions: The number of open sessions.
     """
     last = samples.last()
-    minute = Counted.of(samples, 60)
+    minute = TrafficFigures.of(samples, 60)
     p50, p99 = minute.p50, minute.p99
     return [
         _chart("Requests a second", last, (_rate,), f"{minute.requests / 60:.1f}", _plain),
@@ -57,14 +58,14 @@ def make_charts(samples: Samples, *, sessions: int) -> list[Chart]:
             milliseconds,
         ),
         _chart("Failed requests", last, (_failures,), f"{minute.failures} in a minute", _count),
-        _chart("Sessions", last, (lambda sample: _none(sample, "sessions"),), str(sessions), _count),
-        _chart("Delay of the event loop", last, (lambda sample: _none(sample, "lag"),), _lag(last), milliseconds),
+        _chart("Sessions", last, (lambda sample: _optional(sample, "sessions"),), str(sessions), _count),
+        _chart("Delay of the event loop", last, (lambda sample: _optional(sample, "lag"),), _lag(last), milliseconds),
     ]
 
 
 @frozen
-class Counted:
-    """Figures of some seconds until now."""
+class TrafficFigures:
+    """The figures of the traffic in the last seconds."""
 
     requests: int
     failures: int
@@ -73,7 +74,7 @@ class Counted:
     p99: float | None
 
     @classmethod
-    def of(cls, samples: Samples, seconds: float) -> Counted:
+    def of(cls, samples: Samples, seconds: float) -> TrafficFigures:
         found = list(samples.recent(seconds))
         latencies = Histogram()
         for each in found:
@@ -101,33 +102,37 @@ def _chart(
         paths.append((f"line{number}", drawn))
     top = text(highest) if highest else "0"
     return Chart(
-        title=title, now=now, top=top, paths=tuple(paths), about=f"{title}, now {now}, at most {top} in 15 minutes"
+        title=title,
+        now=now,
+        top=top,
+        paths=tuple(paths),
+        description=f"{title}, now {now}, at most {top} in 15 minutes",
     )
 
 
-def _runs(line: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    """Split a line where a value is missing."""
+def _segments(line: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+    """Split a line at missing values."""
     runs: list[list[tuple[int, float]]] = [[]]
-    for place, value in enumerate(line):
+    for position, value in enumerate(line):
         if value is None:
             runs.append([])
         else:
-            runs[-1].append((place, value))
+            runs[-1].append((position, value))
     return [run for run in runs if run]
 
 
 def _path(line: Sequence[float | None], scale: float) -> str:
-    return " ".join(_points(run, scale) for run in _runs(line))
+    return " ".join(_points(run, scale) for run in _segments(line))
 
 
 def _area(line: Sequence[float | None], scale: float) -> str:
-    return " ".join(f"{_points(run, scale)} V{HEIGHT} H{run[0][0]} Z" for run in _runs(line))
+    return " ".join(f"{_points(run, scale)} V{HEIGHT} H{run[0][0]} Z" for run in _segments(line))
 
 
 def _points(run: Sequence[tuple[int, float]], scale: float) -> str:
-    # A single value has a line of one unit, as a point has no length.
+    # A single value is drawn as a line of one unit, because a point has no length.
     points = [*run, (run[-1][0] + 1, run[-1][1])]
-    return "M" + " L".join(f"{place} {HEIGHT - value * scale:.1f}" for place, value in points)
+    return "M" + " L".join(f"{position} {HEIGHT - value * scale:.1f}" for position, value in points)
 
 
 def _rate(sample: TrafficSample | None) -> float:
@@ -142,7 +147,7 @@ def _percentile(sample: TrafficSample | None, share: float) -> float | None:
     return None if sample is None else sample.latencies.percentile(share)
 
 
-def _none(sample: TrafficSample | None, name: str) -> float | None:
+def _optional(sample: TrafficSample | None, name: str) -> float | None:
     value = None if sample is None else getattr(sample, name)
     return None if value is None else float(value)
 

@@ -1,4 +1,4 @@
-"""The console of a server as an ASGI application, with its life."""
+"""The console of a server as an ASGI application, which is opened and closed with the server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_console(server: Server, options: ConsoleOptions) -> ServerConsole:
 
 
 class ServerConsole:
-    """An ASGI application for ``/console`` and the paths below it. While it is not open, it answers with 503."""
+    """An ASGI application for ``/console`` and the paths below it. Until it is open, each response is a 503."""
 
     def __init__(self, server: Server, options: ConsoleOptions) -> None:
         self._server = server
@@ -35,7 +35,7 @@ class ServerConsole:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Watch the server, keep its log, and answer requests during the block."""
+        """Watch the server, collect its log records, and answer requests during the block."""
         options = self._options
         access = ConsoleAccess(lambda token: options.announce(f"/console/?token={token}"), options.guard, options.scope)
         samples = Samples()
@@ -69,6 +69,6 @@ class ServerConsole:
 
 
 def _import_web() -> Any:
-    from .assembling import assemble
+    from .assembly import assemble
 
     return assemble

@@ -1,4 +1,4 @@
-"""The problems of the server in sentences, the most urgent first."""
+"""Describes the problems of the server in sentences, the most urgent first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from attrs import frozen
 
 from mcptrio.serving import RequestStatus, ServerStatus
 
-from .charts import Counted
+from .charts import TrafficFigures
 from .samples import Samples
-from .words import LISTENING, cut, duration, milliseconds, state_of, user_of
+from .text import LISTENING, cut, duration, milliseconds, state_of, user_of
 
 __all__ = ["Problem", "find_problems", "is_slow"]
 
 _SLOW_SECONDS: Final = 10.0
 _NEAR_DEADLINE: Final = 0.25
-"""Share of the time of a request that is left when its deadline is called near."""
+"""The share of a request's time that remains when its deadline is near."""
 _MANY_FAILURES: Final = 0.05
 _MAX_SLOW: Final = 5
 _MINUTE: Final = 60.0
@@ -34,9 +34,10 @@ _REFUSED: Final = {
 
 @frozen
 class Problem:
-    """
+    """A problem of the server.
+
     Args:
-        page: where more of it is.
+        page: The page with the details.
     """
 
     text: str
@@ -45,12 +46,12 @@ class Problem:
 
 
 def find_problems(status: ServerStatus, samples: Samples) -> list[Problem]:
-    """Return the problems of now and of the last minute."""
+    """Return the current problems, and those of the last minute."""
     return [*_of_server(status), *_of_traffic(samples), *_of_requests(status)]
 
 
 def is_slow(request: RequestStatus) -> bool:
-    """Return whether an operator should look at a request: it runs long, or its deadline is near."""
+    """Return whether an operator should look at a request, because it runs long or its deadline is near."""
     if request.method == LISTENING:
         return False
     left = request.deadline
@@ -79,7 +80,7 @@ def _of_server(status: ServerStatus) -> Iterator[Problem]:
 
 
 def _of_traffic(samples: Samples) -> Iterator[Problem]:
-    minute = Counted.of(samples, _MINUTE)
+    minute = TrafficFigures.of(samples, _MINUTE)
     if minute.refusals:
         reason, _ = samples.refusals.most_common(1)[0]
         text = f"Requests refused in the last minute: {minute.refusals}, mostly because {_REFUSED[reason]}."

@@ -13,7 +13,7 @@ __all__ = ["Histogram"]
 
 _FIRST: Final = 1e-4
 _FACTOR: Final = 1.3
-"""Ratio of two limits. A percentile is exact to half of it, 15 %."""
+"""The ratio of the bounds of a range. A percentile is exact to half of a range, 15 %."""
 _RANGES: Final = 72
 _LOG: Final = math.log(_FACTOR)
 
@@ -25,8 +25,8 @@ class Histogram:
     counts: list[int] = field(factory=lambda: [0] * _RANGES)
 
     def add(self, seconds: float) -> None:
-        place = 0 if seconds <= _FIRST else min(_RANGES - 1, 1 + int(math.log(seconds / _FIRST) / _LOG))
-        self.counts[place] += 1
+        position = 0 if seconds <= _FIRST else min(_RANGES - 1, 1 + int(math.log(seconds / _FIRST) / _LOG))
+        self.counts[position] += 1
 
     def merge(self, other: Histogram) -> None:
         self.counts = [own + others for own, others in zip(self.counts, other.counts, strict=True)]
@@ -40,6 +40,6 @@ class Histogram:
         total = self.total
         if not total:
             return None
-        place = bisect_left(list(accumulate(self.counts)), share * total)
+        position = bisect_left(list(accumulate(self.counts)), share * total)
         # The middle of the range, on its logarithmic scale.
-        return _FIRST * _FACTOR ** (place - 0.5) if place else _FIRST
+        return _FIRST * _FACTOR ** (position - 0.5) if position else _FIRST

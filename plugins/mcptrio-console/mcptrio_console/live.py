@@ -1,4 +1,4 @@
-"""The live part of a page as server-sent events: the HTML of the part, whenever it has changed.
+"""The live part of a page as server-sent events. Each event has the HTML of the part, after it has changed.
 
 Source: HTML Living Standard, "Server-sent events".
 """
@@ -15,22 +15,25 @@ import orjson
 import trio
 from quart.wrappers.response import ResponseBody
 
-from .watching import StatusWatch
+from .status_watch import StatusWatch
 
 __all__ = ["LiveBody"]
 
 
 class LiveBody(ResponseBody):
-    """
+    """The body of an event stream for one viewer.
+
     Args:
-        render: returns the HTML.
-        may_go_on: whether the viewer may still look.
+        render: Returns the HTML of the live part.
+        has_access: Returns whether the session of the viewer is still valid.
     """
 
-    def __init__(self, watch: StatusWatch, render: Callable[[], str], may_go_on: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(
+        self, watch: StatusWatch, render: Callable[[], str], has_access: Callable[[], Awaitable[bool]]
+    ) -> None:
         self._watch = watch
         self._render = render
-        self._may_go_on = may_go_on
+        self._may_go_on = has_access
         self._shown = ""
         self._pause = 0.0
         self._stack = ExitStack()
@@ -50,7 +53,7 @@ class LiveBody(ResponseBody):
     async def __anext__(self) -> bytes:
         while True:
             await trio.sleep(self._pause)
-            # The server waits for this response when it stops.
+            # A stopping server waits for this response, so the response must end.
             if self._watch.status.draining or not await self._may_go_on():
                 raise StopAsyncIteration
             started = perf_counter()

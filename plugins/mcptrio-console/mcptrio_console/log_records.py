@@ -1,6 +1,6 @@
 """The last records of the log, with the session and the plugin that they belong to.
 
-Installed on the root logger while the console is open. Its memory is bounded in records and in characters.
+:class:`LogRecords` is a handler of the root logger while the console is open. It is bounded in records and characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .words import cut
+from .text import cut
 
 __all__ = ["LEVELS", "LogEntry", "LogRecords"]
 
@@ -25,11 +25,12 @@ _FORMAT: Final = logging.Formatter()
 
 @frozen
 class LogEntry:
-    """
+    """One record.
+
     Args:
-        number: grows with each record.
-        session: the number of the session whose request has logged it; ``None`` outside of requests.
-        trace: the traceback of its exception.
+        number: A number that increases with each record.
+        session: The number of the session whose request has logged the record; ``None`` outside of requests.
+        trace: The traceback of the record's exception.
     """
 
     number: int
@@ -43,9 +44,10 @@ class LogEntry:
 
 
 class LogRecords(logging.Handler):
-    """
+    """Collects the last records.
+
     Args:
-        source: returns the session and the plugin of the code that runs.
+        source: Returns the session and the plugin of the code that runs.
     """
 
     def __init__(self, source: Callable[[], tuple[int | None, str | None]]) -> None:
@@ -56,16 +58,16 @@ class LogRecords(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._keep(record)
+            self._add(record)
         except Exception:
-            # As the handlers of the standard library do it: a record that cannot be formatted must not end its caller.
+            # As in the handlers of the standard library: a record that cannot be formatted must not fail its caller.
             self.handleError(record)
 
-    def _keep(self, record: logging.LogRecord) -> None:
+    def _add(self, record: logging.LogRecord) -> None:
         session, plugin = self._source()
         trace = None
         if record.exc_info and record.exc_info[1] is not None:
-            # The end has the exception itself.
+            # The end of a traceback has the exception itself.
             trace = _FORMAT.formatException(record.exc_info)[-_MAX_TRACE_CHARS:]
         self._number += 1
         entry = LogEntry(
@@ -83,22 +85,22 @@ class LogRecords(logging.Handler):
     def newest(
         self, *, level: str = "debug", plugin: str = "", session: str = "", text: str = ""
     ) -> Iterator[LogEntry]:
-        """Yield the records that fit, the newest first.
+        """Yield the records that match, the newest first.
 
         Args:
-            level: the lowest level.
-            plugin, session: of the request that has logged it; every one if empty.
-            text: part of the message or of the logger's name, in any case.
+            level: The lowest level.
+            plugin, session: The plugin and the session that have logged the record; empty for all.
+            text: A part of the message or of the logger's name, in upper or lower case.
         """
         lowest = logging.getLevelNamesMapping().get(level.upper(), 0)
         levels = logging.getLevelNamesMapping()
-        wanted = text.casefold()
+        query_text = text.casefold()
         for entry in reversed(self._entries):
             if levels.get(entry.level.upper(), 0) < lowest:
                 continue
             if (plugin and entry.plugin != plugin) or (session and str(entry.session) != session):
                 continue
-            if not wanted or wanted in entry.text.casefold() or wanted in entry.logger.casefold():
+            if not query_text or query_text in entry.text.casefold() or query_text in entry.logger.casefold():
                 yield entry
 
     def faults(self, plugin: str) -> Iterator[LogEntry]:

@@ -1,6 +1,6 @@
-"""The requests of the last 15 minutes: one sample for every five seconds, and figures of each tool.
+"""Figures of the requests: one sample for every five seconds of the last 15 minutes, and totals for each tool.
 
-The console adds it to the server as an observer. Its size does not depend on the number of requests.
+The console adds :class:`Samples` to the server as an observer. Its size does not depend on the number of requests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ __all__ = ["SAMPLES", "SAMPLE_SECONDS", "LabelFigures", "Samples", "TrafficSampl
 SAMPLE_SECONDS: Final = 5.0
 SAMPLES: Final = 180
 _MAX_LABELS: Final = 500
-"""Tools, prompts and methods that are counted. A client chooses the names of unknown ones, so the rest shares a row."""
-_REST: Final = "(others)"
+"""Tools, prompts and methods that are counted. Clients may send any number of unknown names, so further ones share a
+row."""
+_OTHERS: Final = "(others)"
 _MAX_FAILURES: Final = 100
 _MAX_TASKS: Final = 50
 _FAILED: Final = ("tool_error", "error", "timeout")
 _LISTENING: Final = "subscriptions/listen"
-"""It lasts as long as its client listens, so its duration says nothing."""
+"""The method of event streams, which last as long as the client listens, so their durations are not counted."""
 
 
 @define(eq=False)
@@ -35,9 +36,9 @@ class TrafficSample:
     """The traffic of five seconds.
 
     Args:
-        number: seconds of Trio's clock divided by five.
-        lag: the longest delay of the event loop in seconds; ``None`` if no page was open.
-        sessions: open sessions; ``None`` likewise.
+        number: The seconds of Trio's clock, divided by five.
+        lag: The longest delay of the event loop in seconds; ``None`` if no page was open.
+        sessions: The number of open sessions; ``None`` if no page was open.
     """
 
     number: int
@@ -89,7 +90,7 @@ class Samples:
         figures = self._figures(request)
         figures.calls += 1
         if request.method != _LISTENING:
-            # The time in which a user answers a question is not the server's.
+            # The time in which a user answers a question is not counted.
             seconds = request.seconds - request.waited
             sample.latencies.add(seconds)
             figures.latencies.add(seconds)
@@ -120,7 +121,7 @@ class Samples:
         return self._samples[-1]
 
     def last(self, count: int = SAMPLES) -> Sequence[TrafficSample | None]:
-        """Return the last samples, the newest last; ``None`` for five seconds in which nothing has happened."""
+        """Return the last samples, the newest last; ``None`` for five seconds without traffic."""
         now = int(self._clock() / SAMPLE_SECONDS)
         found = {sample.number: sample for sample in self._samples}
         return [found.get(number) for number in range(now - count + 1, now + 1)]
@@ -134,7 +135,7 @@ class Samples:
         figures = self.labels.get(key)
         if figures is None:
             if len(self.labels) >= _MAX_LABELS:
-                key = (_REST, _REST)
-            plugin = request.plugin if key[0] != _REST else None
+                key = (_OTHERS, _OTHERS)
+            plugin = request.plugin if key[0] != _OTHERS else None
             figures = self.labels.setdefault(key, LabelFigures(key[0], plugin))
         return figures

@@ -1,4 +1,4 @@
-"""Calls a tool of the server as a client does, and shows its result."""
+"""Calls a tool of the server as a client does, and prepares its result for a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcptrio.types import (
     Tool,
 )
 
-from .words import cut
+from .text import cut
 
 __all__ = ["Outcome", "ToolCaller"]
 
@@ -34,7 +34,7 @@ _MAX_IMAGE_CHARS: Final = 8 * 1024 * 1024
 _MAX_BLOCKS: Final = 50
 _MAX_TOOLS: Final = 5000
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Types that browsers show without running anything."""
+"""Types of images that browsers display without running scripts."""
 _INFO: Final = Implementation(name="mcptrio-console", version="1")
 
 
@@ -49,10 +49,11 @@ class Block:
 
 @frozen(kw_only=True)
 class Outcome:
-    """
+    """The result of a call, or the reason why there is none.
+
     Args:
-        error: why there is no result.
-        failed: whether the tool says that it has failed.
+        error: Why there is no result.
+        failed: True if the result reports an error of the tool.
     """
 
     seconds: float
@@ -63,13 +64,13 @@ class Outcome:
 
 
 class ToolCaller:
-    """A client of the server in the same process. It has no user, so it sees the tools of anonymous clients."""
+    """Connects to the server in the same process as an anonymous client, which has access only to some tools."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def find(self, name: str) -> Tool | None:
-        """Return a tool of the list; ``None`` if it is not in it."""
+        """Return a tool that the server lists; ``None`` if the list lacks it."""
         with trio.move_on_after(_TIMEOUT):
             async with connect(self._server, info=_INFO) as client:
                 count = 0
@@ -83,7 +84,7 @@ class ToolCaller:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
         """Call a tool, and wait for at most a minute."""
-        begun = trio.current_time()
+        began = trio.current_time()
         result, error = None, f"The call was cancelled, because it took more than {_TIMEOUT:g} s."
         with trio.move_on_after(_TIMEOUT):
             try:
@@ -91,7 +92,7 @@ class ToolCaller:
                     result = await client.call_tool(name, dict(arguments))
             except MCPTrioError as raised:
                 error = cut(raised, 2000)
-        seconds = trio.current_time() - begun
+        seconds = trio.current_time() - began
         if result is None:
             return Outcome(seconds=seconds, error=error)
         return Outcome(
@@ -138,6 +139,6 @@ def _structured(result: CallToolResult) -> str:
     try:
         text = orjson.dumps(result.structured_content, option=orjson.OPT_INDENT_2).decode()
     except TypeError:
-        # A result without structured content has a mark there that is no JSON value.
+        # A result without structured content has a marker, ABSENT, which is not a JSON value.
         return ""
     return cut(text, _MAX_TEXT_CHARS)

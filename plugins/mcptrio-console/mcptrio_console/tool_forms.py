@@ -8,12 +8,12 @@ from typing import Any, Final
 import orjson
 from attrs import frozen
 
-from .words import cut
+from .text import cut
 
 __all__ = ["PREFIX", "ToolField", "arguments_of", "fields_of"]
 
 PREFIX: Final = "argument."
-"""The names of the form's fields begin with it."""
+"""The prefix of the names of the form's fields."""
 _MAX_FIELDS: Final = 100
 _MAX_CHOICES: Final = 200
 _MAX_VALUE_CHARS: Final = 64 * 1024
@@ -21,11 +21,13 @@ _MAX_VALUE_CHARS: Final = 64 * 1024
 
 @frozen
 class ToolField:
-    """One field.
+    """One field of a form.
 
     Args:
         kind: ``text``, ``number``, ``choice`` or ``json``.
-        choices: JSON texts, for ``choice``.
+        about: The description of the parameter.
+        choices: The values of a ``choice``, as JSON texts.
+        value: The text that was sent with the form before.
     """
 
     name: str
@@ -37,7 +39,7 @@ class ToolField:
 
 
 def fields_of(schema: Mapping[str, Any], given: Mapping[str, str]) -> list[ToolField]:
-    """Return the fields of a schema. One that is too unusual for an input takes JSON.
+    """Return the fields of a schema. A parameter of another type than text, number and choice is entered as JSON.
 
     Args:
         given: The values that were sent with the form before; empty for a new form.
@@ -72,10 +74,10 @@ def _fields(properties: Mapping[str, Any], needed: set[str], given: Mapping[str,
 
 
 def arguments_of(fields: list[ToolField]) -> dict[str, Any]:
-    """Return the arguments that the fields hold. An empty field that is not required is left out.
+    """Return the arguments that the fields contain. An empty field that is not required is left out.
 
     Raises:
-        ValueError: A value is not of its kind; the message names the field.
+        ValueError: A value has the wrong type. The message names the field.
     """
     arguments: dict[str, Any] = {}
     for field in fields:

@@ -1,4 +1,4 @@
-"""The values that the templates show, one function for each page. They are made from the status, and nothing else."""
+"""The values that the templates show, with one function for each page. They only read the state of the server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .charts import HEIGHT, WIDTH, make_charts
 from .diagnosis import find_problems, is_slow
 from .log_records import LEVELS, LogRecords
 from .samples import LabelFigures, Samples
-from .watching import StatusWatch
+from .status_watch import StatusWatch
+from .text import as_json, cut, state_of
 from .wire import WireRecorder
-from .words import as_json, cut, state_of
 
 __all__ = ["Paged", "Views"]
 
@@ -76,7 +76,7 @@ class Row:
 
 @frozen
 class ToolRow:
-    """A tool: offered now, or called since the console was opened."""
+    """A tool that is offered now, or was called since the console was opened."""
 
     name: str
     is_offered: bool
@@ -89,9 +89,10 @@ class ToolRow:
 
 
 class Views:
-    """
+    """The values of each page.
+
     Args:
-        watch: has the status.
+        watch: Returns the status of the server.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Views:
             if not wanted or str(session.number) == wanted
             for request in session.requests
         ]
-        # The oldest first: the page begins with what an operator looks for.
+        # The oldest first, because an operator usually looks for these.
         rows.sort(key=lambda row: -row.request.age)
         paged = Paged.of(rows, query)
         idle = sum(not session.requests for session in status.sessions)
@@ -144,7 +145,7 @@ class Views:
         text = query.get("q", "")[:100]
         wanted = text.casefold()
         found = [each for each in status.sessions if not wanted or wanted in _words_of(each)]
-        # Those with most requests first, then the oldest.
+        # Sessions with most requests come first, then the oldest.
         found.sort(key=lambda each: (-len(each.requests), -each.age))
         return {"status": status, "paged": Paged.of(found, query), "q": text}
 
@@ -159,7 +160,7 @@ class Views:
         text = query.get("q", "")[:100]
         names = [name for name in sorted({*owners, *figures}) if text.casefold() in name.casefold()]
         rows = [ToolRow(name, name in owners, owners.get(name), figures.get(name)) for name in names]
-        # Those with most calls first, then by name.
+        # Tools with most calls come first, then in the order of their names.
         rows.sort(key=lambda row: -(row.figures.calls if row.figures is not None else 0))
         others = [(label, each) for (method, label), each in self._samples.labels.items() if method != "tools/call"]
         others.sort(key=lambda row: -row[1].calls)
@@ -201,7 +202,8 @@ class Views:
         return {"recorded": recorded, "paged": paged, "size": recorded.recording.size}
 
     def message(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """
+        """Return the values of the page of one message.
+
         Raises:
             LookupError: There is no such message.
         """

@@ -1,7 +1,7 @@
 """The ASGI application: routes, checks of each request, and headers of each response.
 
-Every path but the style and the script needs a session of a browser. What changes something needs a token that only
-our own forms have, and an ``Origin`` that is ours.
+Every path except the style sheet and the script needs a browser session. A request that changes something also needs a
+token that only our own forms have, and our own ``Origin``.
 
 Source: Content Security Policy level 3; Fetch Metadata Request Headers; RFC 6265bis section 5.6.7 (SameSite).
 """
@@ -30,11 +30,11 @@ from mcptrio.serving import ConsoleOptions
 from .access import ConsoleAccess, Visitor
 from .actions import Actions, audit
 from .live import LiveBody
+from .status_watch import MAX_VIEWERS, StatusWatch
+from .text import byte_count, cut, duration, milliseconds, state_of, user_of
 from .tool_calls import ToolCaller
 from .tool_forms import PREFIX, arguments_of, fields_of
-from .watching import MAX_VIEWERS, StatusWatch
 from .wire import WireRecorder
-from .words import byte_count, cut, duration, milliseconds, state_of, user_of
 
 __all__ = ["PATH", "ConsolePage", "make_app"]
 
@@ -48,7 +48,7 @@ _POLICY: Final = (
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _SAFE_SITES: Final = ("same-origin", "none")
-"""Of ``Sec-Fetch-Site``: our own pages, and addresses that the user has typed."""
+"""Accepted values of ``Sec-Fetch-Site``: our own pages, and addresses that the user has typed."""
 _STATIC: Final = {
     name: (kind, files(_PACKAGE).joinpath("static", name).read_bytes())
     for name, kind in (("console.css", "text/css"), ("console.js", "text/javascript"))
@@ -60,12 +60,12 @@ _log = logging.getLogger("mcptrio.console")
 
 @frozen
 class ConsolePage:
-    """
+    """One page of the console.
+
     Args:
-        name: of its template and its path; the first page is at the root.
-        values: returns the values of the template from the query.
-            Raises LookupError if there is nothing to show.
-        is_live: whether it is renewed while it is open.
+        name: The name of its template and its path. The first page is at the root.
+        values: Returns the values of the template for a query. Raises LookupError if there is nothing to show.
+        is_live: True if the page is updated while it is open.
     """
 
     name: str
@@ -107,7 +107,7 @@ class ConsoleWeb:
             version=_VERSION,
             pages=[(page.name, page.title) for page in pages if page.is_in_menu],
             read_only=options.read_only,
-            takes_tokens=access.takes_tokens,
+            accepts_tokens=access.accepts_tokens,
         )
 
     # Pages
@@ -116,13 +116,13 @@ class ConsoleWeb:
         kind, content = _STATIC[name]
         return Response(content, content_type=f"{kind}; charset=utf-8", headers={"Cache-Control": "max-age=86400"})
 
-    async def first(self) -> Response:
+    async def start_page(self) -> Response:
         token = request.args.get("token")
         if token is not None:
             cookie = self._access.redeem(token, request.remote_addr)
             if cookie is None:
                 return self._refuse("This link was used before, or it is not of this process. The log has a new one.")
-            return self._enter(cookie)
+            return self._start_session(cookie)
         return await self.page("now")
 
     async def page(self, name: str) -> Response:
@@ -153,7 +153,7 @@ class ConsoleWeb:
             return self._refuse(None)
         if recorded is None:
             return self._problem(404, "Nothing was recorded.")
-        audit(visitor, "download", recorded.what)
+        audit(visitor, "download", recorded.subject)
         headers = {"Content-Disposition": 'attachment; filename="recording.jsonl"'}
         return Response(b"".join(recorded.recording.lines), content_type="application/jsonl", headers=headers)
 
@@ -172,10 +172,10 @@ class ConsoleWeb:
         def render() -> str:
             return template.render(**page.values(query), page=page, query=query, visitor=visitor)
 
-        async def may_go_on() -> bool:
+        async def has_access() -> bool:
             return await self._access.visitor_of(cookie) is visitor
 
-        body = LiveBody(self._watch, render, may_go_on)
+        body = LiveBody(self._watch, render, has_access)
         response = Response(b"", content_type="text/event-stream")
         response.response = body
         response.headers.pop("Content-Length", None)
@@ -183,7 +183,7 @@ class ConsoleWeb:
         response.timeout = None
         return response
 
-    # What changes something
+    # Forms
 
     async def sign_in(self) -> Response:
         form = await request.form
@@ -197,7 +197,7 @@ class ConsoleWeb:
             is_outside_endpoint=True,
         )
         cookie = await self._access.sign_in(token, head) if token.isascii() and token.isprintable() else None
-        return self._refuse("This access token is not accepted.") if cookie is None else self._enter(cookie)
+        return self._refuse("This access token is not accepted.") if cookie is None else self._start_session(cookie)
 
     async def act(self, name: str) -> Response:
         visitor = await self._visitor()
@@ -207,8 +207,8 @@ class ConsoleWeb:
         if not compare_digest(form.get("form_token", "").encode(), visitor.form_token.encode()):
             return self._problem(403, "The form is not one of this page. Open the page again.")
         if name == "leave":
-            self._access.leave(self._cookie())
-            response = _to("")
+            self._access.sign_out(self._cookie())
+            response = _redirect("")
             response.delete_cookie(self._cookie_name(), path=PATH)
             return response
         if self._options.read_only:
@@ -220,7 +220,7 @@ class ConsoleWeb:
             return self._problem(404, "There is no such action.")
         self._watch.renew()
         visitor.notes.append(done)
-        return _to(_own_path(form.get("back", "")))
+        return _redirect(_console_path(form.get("back", "")))
 
     # Every request
 
@@ -237,22 +237,23 @@ class ConsoleWeb:
             return self._problem(403, "Origin: not allowed.")
         return None
 
-    async def finish(self, response: Response) -> Response:
+    async def add_headers(self, response: Response) -> Response:
         headers = response.headers
         headers.setdefault("Cache-Control", "no-store")
         headers["Content-Security-Policy"] = _POLICY
         headers["X-Content-Type-Options"] = "nosniff"
         headers["X-Frame-Options"] = "DENY"
-        # The link has a token in its query. With "no-referrer", browsers would hide the origin of our own forms too.
+        # Other sites must not get the token in the query of the link. "no-referrer" would also hide the origin of our
+        # own forms.
         headers["Referrer-Policy"] = "same-origin"
         headers["Cross-Origin-Opener-Policy"] = "same-origin"
         headers["Cross-Origin-Resource-Policy"] = "same-origin"
         return response
 
-    async def unfit(self, error: HTTPException) -> Response:
+    async def http_error(self, error: HTTPException) -> Response:
         return self._problem(error.code or 500, error.name)
 
-    async def broken(self, _error: Exception) -> Response:
+    async def internal_error(self, _error: Exception) -> Response:
         return self._problem(500, "The console has failed; the log says how.")
 
     # Private
@@ -286,12 +287,12 @@ class ConsoleWeb:
         return request.cookies.get(self._cookie_name())
 
     def _cookie_name(self) -> str:
-        # Cookies are the same for all ports, and a machine may have several consoles.
+        # Browsers send a cookie to all ports of a host, and a machine may run several consoles.
         port = urlsplit(f"//{request.headers.get('Host', '')}").port
         return f"mcptrio_console_{port or 0}"
 
-    def _enter(self, cookie: str) -> Response:
-        response = _to("")
+    def _start_session(self, cookie: str) -> Response:
+        response = _redirect("")
         secure = request.scheme == "https"
         response.set_cookie(self._cookie_name(), cookie, path=PATH, httponly=True, samesite="Strict", secure=secure)
         return response
@@ -319,8 +320,8 @@ def make_app(
     """Return the application.
 
     Args:
-        name: of the server.
-        pages: in the order of the menu.
+        name: The name of the server.
+        pages: The pages, in the order of the menu.
     """
     app = QuartTrio("mcptrio_console", static_folder=None)
     app.config.update(
@@ -336,14 +337,14 @@ def make_app(
         view = partial(handler, **given)
         app.add_url_rule(f"{PATH}{path}", name, view, methods=[method], provide_automatic_options=False)
 
-    async def to_first() -> Response:
-        return _to("")
+    async def redirect_to_start() -> Response:
+        return _redirect("")
 
     for file in _STATIC:
         route(f"/{file}", web.static, name=file)
-    app.add_url_rule("/", "root", to_first, methods=["GET"], provide_automatic_options=False)
-    route("", to_first)
-    route("/", web.first)
+    app.add_url_rule("/", "root", redirect_to_start, methods=["GET"], provide_automatic_options=False)
+    route("", redirect_to_start)
+    route("/", web.start_page)
     route("/tool", web.tool)
     route("/recording.jsonl", web.download)
     route("/<name>", web.page)
@@ -351,19 +352,19 @@ def make_app(
     route("/sign_in", web.sign_in, "POST")
     route("/actions/<name>", web.act, "POST")
     app.before_request(web.check)
-    app.after_request(web.finish)
-    app.register_error_handler(HTTPException, web.unfit)
-    app.register_error_handler(500, web.broken)
+    app.after_request(web.add_headers)
+    app.register_error_handler(HTTPException, web.http_error)
+    app.register_error_handler(500, web.internal_error)
     return app
 
 
-def _to(path: str) -> Response:
+def _redirect(path: str) -> Response:
     """Return a redirect to a page."""
     return Response(b"", 303, headers={"Location": f"{PATH}/{path}"})
 
 
-def _own_path(path: str) -> str:
-    """Return a path below ours to which a form leads back; the first page if it is anything else."""
+def _console_path(path: str) -> str:
+    """Return the path of the console to which a form leads back; that of the first page if the path is another one."""
     parts = urlsplit(path)
     is_own = not parts.scheme and not parts.netloc and path[:1].isalpha() and path.isascii() and path.isprintable()
     return path if is_own and "\\" not in path and len(path) < 500 else ""

@@ -1,6 +1,6 @@
-"""The recording of one session: started and stopped by an operator, and kept until the next one.
+"""The recording of one session, which an operator starts and stops. It is kept until the next recording.
 
-:meth:`mcptrio.Server.record_session` redacts it and bounds it. The page of it is in :mod:`.views`.
+:meth:`mcptrio.Server.record_session` redacts and bounds it, and the page "Wire" shows it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from attrs import define, field
 from mcptrio import Server
 from mcptrio.serving import SessionRecording
 
-from .words import cut
+from .text import cut
 
 __all__ = ["WireRecorder", "WireRecording"]
 
 
 @define(eq=False)
 class WireRecording:
-    """
+    """One recording.
+
     Args:
-        what: the session, in words.
-        at: the time when it began.
+        subject: The recorded session, in words.
+        at: The time at which the recording began.
     """
 
-    what: str
+    subject: str
     recording: SessionRecording
     at: str = field(factory=lambda: datetime.now(UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00"))
     scope: trio.CancelScope = field(factory=trio.CancelScope)
@@ -36,7 +37,7 @@ class WireRecording:
 
     @property
     def state(self) -> str:
-        """Whether it runs; otherwise why it has ended."""
+        """The state of the recording in words: it is running, or why it has ended."""
         if self.is_running:
             return "is being recorded"
         # A session may end before its recording has noticed that it was stopped.
@@ -56,7 +57,7 @@ class WireRecorder:
         self._server = server
         self._nursery: trio.Nursery | None = None
         self.recorded: WireRecording | None = None
-        """The recording that runs, or the last one."""
+        """The running recording, or the last one; ``None`` if there is none."""
 
     async def run(self) -> None:
         """Run the recordings, until cancelled."""
@@ -64,30 +65,30 @@ class WireRecorder:
             await trio.sleep_forever()
 
     async def start(self, number: int | None, client: str | None) -> str:
-        """Record a session from now on, in place of the last recording.
+        """Start recording a session. The new recording replaces the last one.
 
         Args:
-            number: The session's number.
-            client: The client or principal whose requests have no session, if there is no number.
+            number: The number of the session.
+            client: Without a number, the client or principal whose requests without a session are recorded.
         """
         if number is None and not client:
             return "Nothing is recorded: enter the number of a session, or the name of a client."
         assert self._nursery is not None, "run() has begun"
-        what = f"Session {number}" if number is not None else f"The requests without a session of {cut(client, 80)}"
+        subject = f"Session {number}" if number is not None else f"The requests without a session of {cut(client, 80)}"
         try:
-            await self._nursery.start(partial(self._record, number, None if number is not None else client, what))
+            await self._nursery.start(partial(self._record, number, None if number is not None else client, subject))
         except LookupError:
-            return f"{what} has already ended."
-        return f"{what} {'is' if number is not None else 'are'} recorded from now on."
+            return f"{subject} has already ended."
+        return f"{subject} {'is' if number is not None else 'are'} recorded from now on."
 
     def stop(self) -> str:
-        """End the recording that runs."""
+        """Stop the running recording."""
         recorded = self.recorded
         if recorded is None or not recorded.is_running:
             return "No recording runs."
         recorded.scope.cancel()
         recorded.is_running, recorded.was_stopped = False, True
-        return f"The recording has stopped: {recorded.what}."
+        return f"The recording has stopped: {recorded.subject}."
 
     def discard(self) -> str:
         """Delete the recording."""
@@ -96,13 +97,13 @@ class WireRecorder:
         return "The recording was deleted."
 
     async def _record(
-        self, number: int | None, client: str | None, what: str, *, task_status: trio.TaskStatus[None]
+        self, number: int | None, client: str | None, subject: str, *, task_status: trio.TaskStatus[None]
     ) -> None:
         async with self._server.record_session(number, client=client) as recording:
             self.stop()
-            self.recorded = recorded = WireRecording(what, recording)
+            self.recorded = recorded = WireRecording(subject, recording)
             task_status.started()
             with recorded.scope:
                 await recording.wait_ended()
-        # Now all messages were redacted and can be read.
+        # Here, all messages are redacted and can be read.
         recorded.is_running = False

@@ -31,7 +31,7 @@ def open_console(link: str) -> str:
 
 
 def used_up(served: Served, link: str) -> bool:
-    """Whether the server has announced another link."""
+    """Return whether the server has announced another link."""
     return bool(served.until(LINK.replace("(http", rf"(?!{link.replace('?', chr(92) + '?')})(http")))
 
 

@@ -145,7 +145,7 @@ def test_log_is_bounded_and_survives_a_record_without_a_text(caplog: pytest.LogC
 
 async def test_replicas_are_shown_where_stores_are_shared() -> None:
     from jinja2 import Environment, PackageLoader
-    from mcptrio_console.words import cut, duration
+    from mcptrio_console.text import cut, duration
 
     live = (ReplicaStatus(id="r<1>", host="<b>a</b>", process=12, age=70.0, heartbeat=1.5),)
     stores = StoreStatus(kind="redis", is_reachable=False, failing_since=4.0, replicas=3, live=live)

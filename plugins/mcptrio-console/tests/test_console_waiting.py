@@ -112,7 +112,7 @@ async def test_pages_show_what_each_request_waits_for(tmp_path: Path) -> None:
 
 
 def test_user_of_a_request_is_named_beside_its_client() -> None:
-    from mcptrio_console.words import user_of
+    from mcptrio_console.text import user_of
 
     from mcptrio.serving import ParkedStatus
 

@@ -1,17 +1,17 @@
-"""Every feature of the protocol in one plugin: the conformance suite's requirements for a server, then a demo.
+"""Every feature of the protocol in one plugin: first the tools that the conformance suite requires, then a demo.
 
-The module is the plugin: the runtime registers the marked functions among its names, in the order of these imports.
+The module is the plugin: mcptrio registers its decorated functions in the order of these imports.
 """
 
 from __future__ import annotations
 
 from mcptrio import PluginSetup, hookimpl
 
-# First: the conformance suite calls the first tool listed without arguments.
+# This tool must be first, because the conformance suite calls the first listed tool without arguments.
 from mcptrio_everything.tools_content import test_simple_text
 
 # isort: split
-# Then the rest of what the suite asks for.
+# The other functions that the suite requires.
 from mcptrio_everything.prompts import (
     args_prompt,
     completable_prompt,
@@ -36,17 +36,13 @@ from mcptrio_everything.resources import (
     template_data,
     watched_resource,
 )
-from mcptrio_everything.tools_asking import (
+from mcptrio_everything.tools_client_requests import (
     test_elicitation,
     test_elicitation_sep1034_defaults,
     test_elicitation_sep1330_enums,
     test_missing_capability,
     test_sampling,
     test_streaming_elicitation,
-)
-from mcptrio_everything.tools_changes import (
-    test_trigger_prompt_change,
-    test_trigger_tool_change,
 )
 from mcptrio_everything.tools_content import (
     test_audio_content,
@@ -55,13 +51,7 @@ from mcptrio_everything.tools_content import (
     test_image_content,
     test_multiple_content_types,
 )
-from mcptrio_everything.tools_reporting import (
-    test_logging_tool,
-    test_reconnection,
-    test_tool_with_logging,
-    test_tool_with_progress,
-)
-from mcptrio_everything.tools_rounds import (
+from mcptrio_everything.tools_input_required import (
     test_input_required_result_capabilities,
     test_input_required_result_elicitation,
     test_input_required_result_list_roots,
@@ -70,6 +60,16 @@ from mcptrio_everything.tools_rounds import (
     test_input_required_result_request_state,
     test_input_required_result_sampling,
     test_input_required_result_tampered_state,
+)
+from mcptrio_everything.tools_list_changes import (
+    test_trigger_prompt_change,
+    test_trigger_tool_change,
+)
+from mcptrio_everything.tools_notifications import (
+    test_logging_tool,
+    test_reconnection,
+    test_tool_with_logging,
+    test_tool_with_progress,
 )
 from mcptrio_everything.tools_schemas import (
     json_schema_2020_12_tool,
@@ -86,8 +86,8 @@ from mcptrio_everything.tools_tasks import (
 )
 
 # isort: split
-# Then the demo.
-from mcptrio_everything.demo_asking import (
+# The demo.
+from mcptrio_everything.demo_client_requests import (
     get_roots_list,
     trigger_elicitation_request,
     trigger_sampling_request,
@@ -103,7 +103,7 @@ from mcptrio_everything.demo_content import (
     get_tiny_image,
     gzip_file_as_resource,
 )
-from mcptrio_everything.demo_work import (
+from mcptrio_everything.demo_long_running import (
     simulate_logging,
     simulate_research_query,
     trigger_long_running_operation,
@@ -188,5 +188,5 @@ __all__ = [
 
 @hookimpl
 def setup(server: PluginSetup) -> None:
-    """The suite knows its tools by their own names."""
+    """Disable the prefix of tool names, because the suite requires exact names."""
     server.set_tool_prefix("")

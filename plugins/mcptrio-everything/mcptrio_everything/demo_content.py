@@ -1,4 +1,4 @@
-"""Demo tools that return something: echoes, sums, annotated and structured content, links, compressed data.
+"""Demo tools that return content: text, annotated and structured content, links, resources, compressed data.
 
 Names and arguments are those of the reference server "everything".
 """
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 MAX_DATA_BYTES = 10 * 1024 * 1024
-"""Before compression; the reference server's limit."""
+"""Maximum size before compression, as in the reference server."""
 
 _DATA_URL = re.compile(r"data:(?P<type>[^,;]*)(?:;(?!base64,)[^,;]*)*(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
 
 
 @frozen(kw_only=True)
 class Weather:
-    """Weather at a place."""
+    """The weather of a city."""
 
     temperature: float
     """Degrees Celsius."""
@@ -62,7 +62,7 @@ async def echo(message: str) -> str:
     """Return the message.
 
     Args:
-        message: what to return.
+        message: What to return.
     """
     return f"Echo: {message}"
 
@@ -72,8 +72,8 @@ async def get_sum(a: float, b: float) -> str:
     """Add two numbers.
 
     Args:
-        a: the first number.
-        b: the second number.
+        a: The first number.
+        b: The second number.
     """
     return f"The sum of {a:g} and {b:g} is {a + b:g}."
 
@@ -100,8 +100,8 @@ async def get_annotated_message(
     """Return content with annotations: its audience and its priority.
 
     Args:
-        messageType: selects the message, its audience and its priority.
-        includeImage: whether an image for the user follows.
+        messageType: Selects the message, its audience and its priority.
+        includeImage: Whether an image for the user follows.
     """
     if messageType == "error":
         text, annotations = "Error: Operation failed", Annotations(priority=1.0, audience=("user", "assistant"))
@@ -122,7 +122,7 @@ async def get_structured_content(location: Literal["New York", "Chicago", "Los A
     """Return an object that fits the tool's output schema.
 
     Args:
-        location: the city.
+        location: The city.
     """
     return _WEATHER[location]
 
@@ -132,7 +132,7 @@ async def get_resource_links(count: Annotated[int, Meta(ge=1, le=10)] = 3) -> li
     """Return links to resources, which the client may read.
 
     Args:
-        count: how many.
+        count: How many.
     """
     content: list[TextContent | ResourceLink] = [TextContent(text=f"Here are {count} resource links:")]
     for number in range(1, count + 1):
@@ -157,8 +157,8 @@ async def get_resource_reference(
     """Return a resource, embedded.
 
     Args:
-        resourceType: the kind of the resource.
-        resourceId: its number.
+        resourceType: The kind of the resource.
+        resourceId: Its number.
     """
     return await embed(resourceType, str(resourceId))
 
@@ -176,15 +176,15 @@ async def gzip_file_as_resource(data: str, name: str = "data.gz") -> EmbeddedRes
     Only data: URLs: a server that fetches any URL can reach addresses that its caller cannot.
 
     Args:
-        data: a URL like data:text/plain;base64,aGVsbG8=
-        name: the name of the result.
+        data: A URL like data:text/plain;base64,aGVsbG8=
+        name: The name of the result.
     """
-    packed = await trio.to_thread.run_sync(_compress, data)
+    compressed = await trio.to_thread.run_sync(_compress, data)
     return EmbeddedResource(
         resource=BlobResourceContents(
             uri=f"demo://resource/session/{_path_segment(name)}",
             mime_type="application/gzip",
-            blob=base64.b64encode(packed).decode(),
+            blob=base64.b64encode(compressed).decode(),
         )
     )
 
@@ -193,7 +193,7 @@ def _compress(url: str) -> bytes:
     match = _DATA_URL.fullmatch(url)
     if match is None:
         raise ToolError(f"expected a URL like data:text/plain;base64,aGVsbG8=, got {url[:40]!r} at `data`")
-    if len(match["data"]) > 4 * MAX_DATA_BYTES:  # %41 is three characters a byte, base64 fewer
+    if len(match["data"]) > 4 * MAX_DATA_BYTES:  # a byte takes at most three characters, such as %41
         raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got more at `data`")
     try:
         raw = (
@@ -201,8 +201,8 @@ def _compress(url: str) -> bytes:
             if match["base64"]
             else unquote_to_bytes(match["data"])
         )
-    except binascii.Error as wrong:
-        raise ToolError(f"expected base64 ({wrong}) at `data`") from wrong
+    except binascii.Error as error:
+        raise ToolError(f"expected base64 ({error}) at `data`") from error
     if len(raw) > MAX_DATA_BYTES:
         raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got {len(raw)} at `data`")
     return gzip.compress(raw, mtime=0)

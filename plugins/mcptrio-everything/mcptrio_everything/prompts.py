@@ -1,4 +1,4 @@
-"""Prompts: plain, with arguments, with a resource, with an image, and one that asks first; then the demo's."""
+"""The prompts: those that the conformance suite requires, then those of the demo, with completion."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ async def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
     """A prompt with two arguments.
 
     Args:
-        arg1: the first; suggestions are offered.
-        arg2: the second.
+        arg1: The first; suggestions are offered.
+        arg2: The second.
     """
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
 @completion("prompt", "test_prompt_with_arguments", "arg1")
 async def complete_arg1(value: str) -> list[str]:
-    """Words that start with the typed text."""
+    """Return the words that start with the typed text."""
     return [word for word in ("paris", "park", "party", "passage") if word.startswith(value)]
 
 
@@ -59,7 +59,7 @@ async def test_prompt_with_embedded_resource(resourceUri: str) -> list[PromptMes
     """A prompt that embeds a resource.
 
     Args:
-        resourceUri: the URI of the embedded resource.
+        resourceUri: The URI of the embedded resource.
     """
     contents = TextResourceContents(
         uri=resourceUri, mime_type="text/plain", text="Embedded resource content for testing."
@@ -92,8 +92,8 @@ async def args_prompt(city: str, state: str = "") -> str:
     """Ask about the weather.
 
     Args:
-        city: the name of the city.
-        state: the name of the state, if the city's name is ambiguous.
+        city: The name of the city.
+        state: The name of the state, if the city's name is ambiguous.
     """
     return f"What's weather in {city}{f', {state}' if state else ''}?"
 
@@ -103,21 +103,21 @@ async def completable_prompt(department: str, name: str) -> str:
     """Promote a member of a team; the names suggested are those of the department.
 
     Args:
-        department: the team's department.
-        name: a member of the team.
+        department: The team's department.
+        name: A member of the team.
     """
     return f"Please promote {name} to the head of the {department} team."
 
 
 @completion("prompt", "completable-prompt", "department")
 async def complete_department(value: str) -> list[str]:
-    """Departments that start with the typed text."""
+    """Return the departments that start with the typed text."""
     return [department for department in _STAFF if department.startswith(value)]
 
 
 @completion("prompt", "completable-prompt", "name")
 async def complete_name(value: str, arguments: dict[str, str]) -> list[str]:
-    """Names that start with the typed text; only of the department, if one was chosen."""
+    """Return the names that start with the typed text, of the chosen department if there is one."""
     department = arguments.get("department")
     staff = _STAFF.get(department, ()) if department else [name for names in _STAFF.values() for name in names]
     return [name for name in staff if name.startswith(value)]
@@ -128,8 +128,8 @@ async def resource_prompt(resourceId: str, resourceType: Literal["Text", "Blob"]
     """A prompt that embeds one of the dynamic resources.
 
     Args:
-        resourceId: a number from 1.
-        resourceType: the kind of the resource.
+        resourceId: A number from 1.
+        resourceType: The kind of the resource.
     """
     embedded = await embed(resourceType, resourceId)
     return [

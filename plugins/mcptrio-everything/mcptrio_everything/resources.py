@@ -1,4 +1,4 @@
-"""Resources: text, bytes, a template, one to watch; and the demo's documents, with completion."""
+"""The resources: those that the conformance suite requires, then those of the demo, with completion."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ async def features_document() -> str:
 @resource(DYNAMIC_TEXT, mime_type="text/plain")
 async def dynamic_text(resourceId: str) -> str:
     """A text for every number from 1."""
-    return f"Resource {_number(DYNAMIC_TEXT, resourceId)}: this is a plain text resource"
+    return f"Resource {_valid_number(DYNAMIC_TEXT, resourceId)}: this is a plain text resource"
 
 
 @resource(DYNAMIC_BLOB, mime_type="application/octet-stream")
 async def dynamic_blob(resourceId: str) -> bytes:
     """Bytes for every number from 1."""
-    return f"Resource {_number(DYNAMIC_BLOB, resourceId)}: this is a binary resource".encode()
+    return f"Resource {_valid_number(DYNAMIC_BLOB, resourceId)}: this is a binary resource".encode()
 
 
 async def embed(kind: Literal["Text", "Blob"], id: str) -> EmbeddedResource:
-    """One of the dynamic resources as a content block."""
+    """Return one of the dynamic resources as a content block."""
     if kind == "Text":
         text, uri = await dynamic_text(id), DYNAMIC_TEXT.replace("{resourceId}", id)
         return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type="text/plain", text=text))
@@ -87,22 +87,22 @@ async def embed(kind: Literal["Text", "Blob"], id: str) -> EmbeddedResource:
 
 @completion("resource", DYNAMIC_TEXT, "resourceId")
 async def complete_text_id(value: str) -> list[str]:
-    """Numbers that start with the typed text."""
-    return _numbers_from(value)
+    """Return the numbers that start with the typed text."""
+    return _numbers_with_prefix(value)
 
 
 @completion("resource", DYNAMIC_BLOB, "resourceId")
 async def complete_blob_id(value: str) -> list[str]:
-    """Numbers that start with the typed text."""
-    return _numbers_from(value)
+    """Return the numbers that start with the typed text."""
+    return _numbers_with_prefix(value)
 
 
-def _number(template: str, id: str) -> int:
-    # isdecimal alone takes digits of every script, and int() reads them all; nine digits are enough for a demo.
+def _valid_number(template: str, id: str) -> int:
+    # isdecimal and int() accept the digits of all scripts, so isascii is needed, too. Nine digits suffice for a demo.
     if not (id.isascii() and id.isdecimal() and 1 <= len(id) <= 9 and int(id) >= 1):
         raise ResourceNotFound(template.replace("{resourceId}", id))
     return int(id)
 
 
-def _numbers_from(value: str) -> list[str]:
+def _numbers_with_prefix(value: str) -> list[str]:
     return [str(number) for number in range(1, 101) if str(number).startswith(value)]

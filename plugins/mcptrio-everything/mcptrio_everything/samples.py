@@ -1,6 +1,6 @@
-"""The smallest files of their kinds, in base64 as content blocks carry them.
+"""Minimal image and audio files in base64, as in content blocks.
 
-Used by the tools, resources and prompts that show binary content.
+The tools, resources and prompts with binary content use them.
 """
 
 from __future__ import annotations

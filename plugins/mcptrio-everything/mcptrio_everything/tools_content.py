@@ -1,6 +1,7 @@
 """Tools that return each kind of content, and one that fails.
 
-The first of them takes no argument: the conformance suite calls the first tool listed with none.
+``test_simple_text`` is the first listed tool and has no parameters, because the conformance suite calls the first tool
+without arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools with input schemas that say more than names and types.
+"""Tools with input schemas that contain more than names and types.
 
 Source: SEP-1613 and SEP-2106 (JSON Schema 2020-12); SEP-2243 (parameters mirrored into HTTP headers).
 """
@@ -34,7 +34,7 @@ _ADDRESS_BOOK: dict[str, Any] = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
-"""Written by hand, and listed unchanged."""
+"""A schema that is not generated. mcptrio lists it unchanged."""
 
 
 @tool(read_only=True, input_schema=_ADDRESS_BOOK)
@@ -55,6 +55,6 @@ async def test_x_mcp_header(region: Annotated[str, Header("Region")] = "") -> st
     """Take a parameter that an HTTP client also sends as the header Mcp-Param-Region.
 
     Args:
-        region: any name.
+        region: Any name.
     """
     return f"region={region or '<none>'}"

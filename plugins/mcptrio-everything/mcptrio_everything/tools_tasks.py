@@ -1,4 +1,4 @@
-"""Tools whose calls may become tasks: results, errors and questions after the call was answered.
+"""Tools whose calls may become tasks, with results, errors and questions after the response to the call.
 
 Source: MCP extension io.modelcontextprotocol/tasks; the scenarios ``tasks-*`` of the official suite.
 """
@@ -23,7 +23,7 @@ __all__ = [
 
 _CONFIRM: dict[str, Any] = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
 _NAME: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-_POLL = 0.2
+_POLL_SECONDS = 0.2
 
 
 @tool(read_only=True)
@@ -32,7 +32,7 @@ async def greet(name: str) -> str:
     return f"Hello, {name}!"
 
 
-@tool(read_only=True, task="optional", poll_interval=_POLL)
+@tool(read_only=True, task="optional", poll_interval=_POLL_SECONDS)
 async def slow_compute(ctx: Context, seconds: float, label: str = "") -> str:
     """Wait, then return a text.
 
@@ -45,20 +45,20 @@ async def slow_compute(ctx: Context, seconds: float, label: str = "") -> str:
     return f"computed {label} in {seconds:g} s"
 
 
-@tool(read_only=True, task="required", poll_interval=_POLL)
+@tool(read_only=True, task="required", poll_interval=_POLL_SECONDS)
 async def failing_job() -> str:
     """Fail as a tool does, so that the model reads the reason."""
     await trio.sleep(0.2)
     raise ToolError("the job failed")
 
 
-@tool(read_only=True, task="required", poll_interval=_POLL)
+@tool(read_only=True, task="required", poll_interval=_POLL_SECONDS)
 async def protocol_error_job() -> str:
     """Fail with an error of the protocol."""
     raise MCPError("the job cannot be run")
 
 
-@tool(destructive=False, task="optional", poll_interval=_POLL)
+@tool(destructive=False, task="optional", poll_interval=_POLL_SECONDS)
 async def confirm_delete(ctx: Context, filename: str) -> str:
     """Ask before something is deleted. Nothing is.
 
@@ -70,7 +70,7 @@ async def confirm_delete(ctx: Context, filename: str) -> str:
     return f"{filename} was {'deleted' if answer['confirm'] else 'kept'}"
 
 
-@tool(read_only=True, task="optional", poll_interval=_POLL)
+@tool(read_only=True, task="optional", poll_interval=_POLL_SECONDS)
 async def multi_input(ctx: Context) -> str:
     """Ask two questions at once."""
     await ctx.task.begin()
@@ -78,7 +78,7 @@ async def multi_input(ctx: Context) -> str:
     return f"{first['name']}, then {second['name']}"
 
 
-@tool(read_only=True, task="optional", poll_interval=_POLL)
+@tool(read_only=True, task="optional", poll_interval=_POLL_SECONDS)
 async def test_tool_with_task(ctx: Context) -> str:
     """Ask the user's name in the call, then greet in a task."""
     answer = await ctx.ask("What is your name?", _NAME, key="user_name")

@@ -16,7 +16,7 @@ from typing import Any
 
 import mcptrio_everything as everything
 import pytest
-from mcptrio_everything import demo_content, samples, tools_asking
+from mcptrio_everything import demo_content, samples, tools_client_requests
 
 from mcptrio import Elicit, ToolError
 from mcptrio.errors import ResourceNotFound
@@ -167,11 +167,14 @@ async def test_completion_of_the_name_depends_on_the_department() -> None:
 @pytest.mark.parametrize(
     ("schema", "answer"),
     [
-        (tools_asking.USER, {"username": "testuser", "email": "test@example.com"}),
-        (tools_asking.DEFAULTS, {"name": "Jane", "age": 31, "score": 90.5, "status": "pending", "verified": False}),
-        (tools_asking.DEFAULTS, {}),
+        (tools_client_requests.USER, {"username": "testuser", "email": "test@example.com"}),
         (
-            tools_asking.CHOICES,
+            tools_client_requests.DEFAULTS,
+            {"name": "Jane", "age": 31, "score": 90.5, "status": "pending", "verified": False},
+        ),
+        (tools_client_requests.DEFAULTS, {}),
+        (
+            tools_client_requests.CHOICES,
             {
                 "untitledSingle": "option1",
                 "titledSingle": "value1",

@@ -1,7 +1,7 @@
 """A cache with a limit on its total weight and on the age of its values.
 
-Used for pages and for robots.txt. The least recently used value is evicted first; a value heavier than the limit is not
-kept.
+``PageFetcher`` and ``Robots`` use it. The least recently used value is evicted first; a value heavier than the limit is
+not cached.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ V = TypeVar("V")
 
 
 class ByteCache(Generic[K, V]):
-    """
+    """Values by key.
+
     Args:
-        capacity: the most weight, in bytes.
-        max_age: seconds after which a value is gone.
+        capacity: Maximum total weight in bytes.
+        max_age: Seconds after which a value expires.
     """
 
     def __init__(self, capacity: int, max_age: float) -> None:
@@ -46,7 +47,7 @@ class ByteCache(Generic[K, V]):
         return item.value
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Keep a value, in the place of the one before it.
+        """Store a value. A previous value of the key is replaced.
 
         Args:
             weight: The approximate size of the entry in bytes.

@@ -1,7 +1,7 @@
 """Decodes bytes to text, for everything except images, sounds and PDF files.
 
-A page may name only encodings of the web. Other codecs of Python (``zip``, ``unicode_escape``) are refused. Undecodable
-bytes become U+FFFD.
+A page can select only encodings of the web. Python's other codecs (``zip``, ``unicode_escape``) are ignored. Bytes that
+cannot be decoded become U+FFFD.
 
 Source: WHATWG Encoding Standard, 4.2 (names, labels and the supersets of browsers) and HTML, 13.2.3 (order).
 """
@@ -13,10 +13,10 @@ import re
 
 __all__ = ["decode_text"]
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META = re.compile(rb"<meta[^>]{0,300}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]{0,100}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})")
-_WEB = {
+_CODECS = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -69,28 +69,28 @@ _WEB = {
         "iso8859-16",
     ]
 }
-"""Python's name of what a label means -> the codec that is used for it."""
+"""Python's name of an encoding -> the codec that decodes it."""
 
 _LABELS = {"x-sjis": "shift_jis", "windows-31j": "cp932", "x-gbk": "gbk", "x-euc-jp": "euc_jp", "x-x-big5": "big5"}
 
 
-def decode_text(body: bytes, charset: str | None, *, is_whole: bool = True) -> str:
-    """Decode a body by its byte order mark, ``charset``, the page's own declaration, or else as UTF-8.
+def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -> str:
+    """Decode a body by its byte order mark, ``charset``, or the page's own declaration; by default as UTF-8.
 
     Args:
-        charset: the charset of Content-Type.
-        is_whole: whether the body is complete and not cut, perhaps within a character.
+        charset: The charset of Content-Type.
+        is_complete: False if the body was truncated, perhaps within a character.
     """
-    for mark, codec in _MARKS:
+    for mark, codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
-    codec_said = _codec(charset) or _codec(_declared(body))
-    if codec_said is not None:
-        return body.decode(codec_said, "replace")
+    declared_codec = _codec_of(charset) or _codec_of(_declared(body))
+    if declared_codec is not None:
+        return body.decode(declared_codec, "replace")
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        ends_early = not is_whole and error.start > len(body) - 4
+        ends_early = not is_complete and error.start > len(body) - 4
         return body.decode("utf-8" if ends_early else "cp1252", "replace")
 
 
@@ -100,11 +100,11 @@ def _declared(body: bytes) -> str | None:
     if found is None:
         return None
     label = found[1].decode("ascii", "ignore").lower()
-    # A page whose declaration could be read as ASCII is not UTF-16.
+    # A page whose declaration is readable as ASCII is not UTF-16.
     return "utf-8" if label.startswith("utf-16") else label
 
 
-def _codec(label: str | None) -> str | None:
+def _codec_of(label: str | None) -> str | None:
     if not label:
         return None
     label = label.strip().lower()
@@ -112,4 +112,4 @@ def _codec(label: str | None) -> str | None:
         name = codecs.lookup(_LABELS.get(label, label)).name
     except (LookupError, ValueError):
         return None
-    return _WEB.get(name)
+    return _CODECS.get(name)

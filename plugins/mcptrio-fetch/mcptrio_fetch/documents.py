@@ -1,6 +1,6 @@
 """Converts PDF, Office and EPUB files to Markdown with mcptrio-documents, if it is installed.
 
-The renderer calls it. mcptrio-documents converts each file in a process of its own, with limits of memory and time.
+The renderer calls it. mcptrio-documents converts each file in a separate process, with limits on memory and time.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from mcptrio import ToolError
 from .config import Config
 from .errors import printable
 from .page import FetchedPage
-from .rendered import Rendered
+from .rendered_page import RenderedPage
 
 if TYPE_CHECKING:
     from mcptrio_documents import DocumentConverter
 
-__all__ = ["DOCUMENTS", "INSTALL", "DocumentRenderer"]
+__all__ = ["DOCUMENT_KINDS", "INSTALL_ADVICE", "DocumentRenderer"]
 
-DOCUMENTS: Final = ("pdf", "document")
+DOCUMENT_KINDS: Final = ("pdf", "document")
 """Kinds of pages that are documents."""
-INSTALL: Final = "to read it as Markdown, install mcptrio-fetch[documents]"
+INSTALL_ADVICE: Final = "to read it as Markdown, install mcptrio-fetch[documents]"
 
 _MAX_NAME_CHARS = 100
 
 
 class DocumentRenderer:
-    """
+    """Converts documents, if mcptrio-documents is installed.
+
     Attributes:
         is_installed: False without mcptrio-documents.
     """
@@ -41,14 +42,14 @@ class DocumentRenderer:
         self._timeout = config.convert_timeout
         self._converter: DocumentConverter | None = None
 
-    async def render(self, page: FetchedPage) -> Rendered:
-        """Return a file as Markdown, with a line before each page.
+    async def render(self, page: FetchedPage) -> RenderedPage:
+        """Return a file as Markdown, with a marker line before each page.
 
         Raises:
-            ToolError: it is damaged, protected, of another kind, or needs more than the limits.
+            ToolError: The file is damaged, protected, of another kind, or exceeds the limits.
         """
         if self._converter is None:
-            # The import takes a tenth of a second, so it happens in a thread and only for the first document.
+            # The import takes 100 ms, so it runs in a thread, and only for the first document.
             self._converter = await trio.to_thread.run_sync(_open_converter, self._timeout)
         name = urlsplit(page.url).path.rpartition("/")[2][-_MAX_NAME_CHARS:]
         try:
@@ -57,7 +58,9 @@ class DocumentRenderer:
             raise ToolError(f"{printable(page.url)}: {error}") from error
         from mcptrio_documents import document_text, omissions  # see above
 
-        return Rendered(text=document_text(document), title=document.title or None, notes=tuple(omissions(document)))
+        return RenderedPage(
+            text=document_text(document), title=document.title or None, notes=tuple(omissions(document))
+        )
 
 
 def _open_converter(timeout: float) -> DocumentConverter:

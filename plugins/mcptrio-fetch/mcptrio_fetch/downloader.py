@@ -1,7 +1,7 @@
 """Downloads a page with redirects, limits and a deadline.
 
-Used for pages, for robots.txt and for the headers of a page. Each hop is a new request: the gate and the given checks
-judge it, and it waits in its host's lane.
+``PageFetcher`` uses it for pages, for their headers and for robots.txt. Each hop (the first request and each redirect)
+is checked by the gate and the caller's ``check_hop``, and waits for the limits of its host.
 
 Source: RFC 9110, 15.4 (redirects), 13.1 (conditional requests); RFC 9111, 5.2 (Cache-Control).
 """
@@ -21,16 +21,16 @@ from mcptrio import ToolError
 from .config import Config
 from .errors import FetchRefused, Unreachable, printable
 from .gate import AddressGate
-from .lanes import HostLanes
+from .host_limits import HostLimits
 from .page import FetchedPage
-from .transport import FAILURES, FetchTransport, explain
+from .transport import FAILURES, FetchTransport, describe_failure
 
-__all__ = ["Download", "Downloader", "Permit", "Report", "parse_url"]
+__all__ = ["Download", "Downloader", "HopCheck", "Report", "parse_url"]
 
-Permit: TypeAlias = "Callable[[httpx2.URL], Awaitable[None]]"
-"""Raises what keeps a hop from being requested."""
+HopCheck: TypeAlias = "Callable[[httpx2.URL], Awaitable[None]]"
+"""Raises an error if a hop must not be requested."""
 Report: TypeAlias = Callable[[int, int | None], Awaitable[None]]
-"""Told how many bytes have come, and how many there will be if that is known."""
+"""Called with the number of received bytes, and with the total if it is known."""
 
 _MAX_URL_CHARS = 8192
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -47,101 +47,105 @@ class Download:
     user_agent: str
     method: Literal["GET", "HEAD"] = "GET"
     limit: Callable[[FetchedPage], int]
-    """Returns the maximum bytes of the unpacked body. It is called after the headers, and again with the first bytes,
-    which tell the kind of a page without a type. An exception ends the download."""
+    """Returns the maximum bytes of the decompressed body. It is called after the headers, and again with the first
+    bytes, which show the kind of a page without a type. An exception ends the download."""
     known: FetchedPage | None = None
-    """The cached page, which is the result if the site answers that it has not changed."""
-    permit: Permit | None = None
+    """The cached page. It is the result if the site answers that the page has not changed."""
+    check_hop: HopCheck | None = None
     report: Report | None = None
 
 
 class Downloader:
+    """Downloads within the limits of a configuration."""
+
     def __init__(self, config: Config, gate: AddressGate, transport: FetchTransport) -> None:
         self._config = config
         self._gate = gate
         self._transport = transport
-        self._lanes = HostLanes(config.host_concurrency, config.requests_per_second)
+        self._hosts = HostLimits(config.host_concurrency, config.requests_per_second)
 
-    async def download(self, wanted: Download) -> FetchedPage:
-        """Get a page, whatever its status.
+    async def download(self, download: Download) -> FetchedPage:
+        """Download a page. The status of the result may be an error.
 
         Raises:
-            Refused: one of the hops may not be requested.
-            Unreachable: no answer, or none that is HTTP.
-            ToolError: too many redirects, or the content is of no use.
+            FetchRefused: One of the hops is not allowed.
+            Unreachable: The site does not answer, or not in HTTP.
+            ToolError: There are too many redirects, or ``limit`` refused the content.
         """
-        url = parse_url(wanted.url)
-        passed: list[str] = []
+        url = parse_url(download.url)
+        redirects: list[str] = []
         while True:
             host = url.raw_host.decode("ascii")
             self._gate.check(scheme=url.scheme, host=host, port=url.port, has_user=bool(url.userinfo))
-            if wanted.permit is not None:
-                await wanted.permit(url)
-            async with self._lanes.enter(f"{host}:{url.port}"):
-                found = await self._request(wanted, url, tuple(passed))
+            if download.check_hop is not None:
+                await download.check_hop(url)
+            async with self._hosts.enter(f"{host}:{url.port}"):
+                found = await self._request(download, url, tuple(redirects))
             if isinstance(found, FetchedPage):
                 return found
-            passed.append(str(url))
-            if len(passed) > self._config.max_redirects:
+            redirects.append(str(url))
+            if len(redirects) > self._config.max_redirects:
                 raise ToolError(
-                    f"Failed to fetch {printable(wanted.url)}: more than {self._config.max_redirects} redirects, "
+                    f"Failed to fetch {printable(download.url)}: more than {self._config.max_redirects} redirects, "
                     f"the last one to {printable(str(found))}"
                 )
             url = found
 
-    async def _request(self, wanted: Download, url: httpx2.URL, passed: tuple[str, ...]) -> FetchedPage | httpx2.URL:
-        """One hop: the page, or the target of a redirect."""
-        known = wanted.known if wanted.known is not None and wanted.known.url == str(url) else None
-        headers = {"User-Agent": wanted.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
+    async def _request(
+        self, download: Download, url: httpx2.URL, redirects: tuple[str, ...]
+    ) -> FetchedPage | httpx2.URL:
+        """Request one hop. Return the page, or the target of a redirect."""
+        known = download.known if download.known is not None and download.known.url == str(url) else None
+        headers = {"User-Agent": download.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
         if known is not None and known.etag:
             headers["If-None-Match"] = known.etag
         elif known is not None and known.last_modified:
             headers["If-Modified-Since"] = known.last_modified
         try:
-            response = await self._transport.send(wanted.method, url, headers)
+            response = await self._transport.send(download.method, url, headers)
             try:
                 if response.status_code in _REDIRECTS and "location" in response.headers:
                     return _target(url, response.headers["location"])
                 if response.status_code == 304 and known is not None:
                     fresh_for = _fresh_for(response.headers)
                     return evolve(
-                        known, fresh_for=known.fresh_for if fresh_for is None else fresh_for, redirects=passed
+                        known, fresh_for=known.fresh_for if fresh_for is None else fresh_for, redirects=redirects
                     )
-                page = evolve(_page_without_body(url, response), redirects=passed)
-                return page if wanted.method == "HEAD" else await self._read(wanted, response, page)
+                page = evolve(_page_without_body(url, response), redirects=redirects)
+                return page if download.method == "HEAD" else await self._read(download, response, page)
             finally:
-                # The connection is closed with the unread rest.
+                # Closing the connection discards the unread rest.
                 await response.aclose()
         except FAILURES as error:
-            raise explain(error, str(url)) from error
+            raise describe_failure(error, str(url)) from error
 
-    async def _read(self, wanted: Download, response: httpx2.Response, page: FetchedPage) -> FetchedPage:
+    async def _read(self, download: Download, response: httpx2.Response, page: FetchedPage) -> FetchedPage:
         coding = response.headers.get("content-encoding", "").strip().lower()
         if coding not in _CODINGS:
             raise Unreachable(
                 f"Failed to fetch {printable(page.url)}: expected gzip or deflate, "
                 f"got the Content-Encoding {printable(coding, 50)}"
             )
-        limit = wanted.limit(page)
+        limit = download.limit(page)
         body = bytearray()
-        # httpx2 unpacks at most 1 MiB at a time, so a bomb ends at the limit.
+        # httpx2 decompresses at most 1 MiB at a time, so a decompression bomb ends at the limit.
         async with aclosing(response.aiter_bytes()) as chunks:
             async for chunk in chunks:
                 if not body:
-                    limit = wanted.limit(evolve(page, body=chunk))
+                    limit = download.limit(evolve(page, body=chunk))
                 body += chunk
                 if len(body) > limit:
-                    return evolve(page, body=bytes(body[:limit]), is_whole=False)
-                if wanted.report is not None:
-                    await wanted.report(response.num_bytes_downloaded, page.length)
+                    return evolve(page, body=bytes(body[:limit]), is_complete=False)
+                if download.report is not None:
+                    await download.report(response.num_bytes_downloaded, page.length)
         return evolve(page, body=bytes(body))
 
 
 def parse_url(text: str) -> httpx2.URL:
-    """Return a URL as it is requested: without a fragment, with the host in ASCII.
+    """Parse a URL. The result has no fragment, and its host is in ASCII.
 
     Raises:
-        Refused: the text is no URL.
+        FetchRefused: The text is not a URL.
     """
     if len(text) > _MAX_URL_CHARS:
         raise FetchRefused(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(text)}")
@@ -177,14 +181,14 @@ def _page_without_body(url: httpx2.URL, response: httpx2.Response) -> FetchedPag
         content_type=printable(content_type.strip().lower(), 100),
         charset=charset[1] if charset else None,
         length=int(length) if re.fullmatch(r"[0-9]{1,15}", length) else None,
-        etag=_short(headers.get("etag")),
-        last_modified=_short(headers.get("last-modified")),
+        etag=_short_validator(headers.get("etag")),
+        last_modified=_short_validator(headers.get("last-modified")),
         fresh_for=_fresh_for(headers),
     )
 
 
-def _short(text: str | None) -> str | None:
-    """A validator that is worth keeping."""
+def _short_validator(text: str | None) -> str | None:
+    """Return a validator (an ETag or a time) unless it is too long to be stored."""
     return text if text and len(text) <= 200 else None
 
 

@@ -1,6 +1,6 @@
 """The errors for a page that cannot be fetched, with texts for a model.
 
-A message is one line with the URL or host. Text from the network is shortened and printable.
+A message is one line with the URL or host. Text from the network is truncated and made printable.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class FetchRefused(ToolError):
-    """The request is not allowed: by the operator's rules, by the kind of address, or by robots.txt."""
+    """The operator's rules, the kind of address, or robots.txt forbid the request."""
 
 
 class Unreachable(ToolError):
-    """The site did not answer, or not in HTTP."""
+    """The site did not answer, or its answer is not valid HTTP."""
 
 
 def printable(text: str, limit: int = 300) -> str:
-    """A text on one line, with control characters as escapes, cut at ``limit`` characters."""
+    """Return a text on one line, with control characters escaped, truncated at ``limit`` characters."""
     if len(text) > limit:
         text = text[:limit] + "…"
     return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -1,7 +1,8 @@
-"""Decides which URLs, hosts and addresses may be reached.
+"""Decides which URLs, hosts and addresses may be requested.
 
-It is asked before each request, including redirects, and before each connection. ``addresses`` resolves a name once,
-and the connection goes to its result, so a name server that changes its answer (DNS rebinding) has no effect.
+The downloader calls it before each request, including redirects; the transport calls it before each connection.
+``addresses`` resolves a name once, and the connection goes to one of the returned addresses, so a name server that
+changes its answer (DNS rebinding) has no effect.
 """
 
 from __future__ import annotations
@@ -14,36 +15,37 @@ from mcptrio.net import Address, AddressKind, address_kind, parse_address
 
 from .config import Config
 from .errors import FetchRefused, Unreachable, printable
-from .hosts import Places
-from .resolving import Resolver
+from .hosts import HostSet
+from .resolver import Resolver
 
 __all__ = ["AddressGate"]
 
 _SCHEMES = ("http", "https")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
-"""A name or an address. Without a zone (``%eth0``), which has a meaning on one machine only."""
+"""A name or an address, without a zone (``%eth0``), which is valid on one machine only."""
 
 
 class AddressGate:
-    """
+    """The rules of a configuration for URLs and addresses.
+
     Args:
-        resolver: asked once for each connection.
+        resolver: Called once for each connection.
     """
 
     def __init__(self, config: Config, resolver: Resolver) -> None:
-        self._allowed = Places.of(config.allow_hosts)
-        self._denied = Places.of(config.deny_hosts)
-        self._private = Places.of(config.private_hosts)
-        self._all_allowed = not config.allow_hosts
-        self._all_private = config.allow_private
+        self._allowed = HostSet.of(config.allow_hosts)
+        self._denied = HostSet.of(config.deny_hosts)
+        self._private = HostSet.of(config.private_hosts)
+        self._is_any_host_allowed = not config.allow_hosts
+        self._is_private_allowed = config.allow_private
         self._timeout = config.connect_timeout
         self._resolver = resolver
 
     def check(self, *, scheme: str, host: str, port: int | None, has_user: bool) -> None:
-        """Check a URL by its text alone.
+        """Check a URL without resolving its host.
 
         Raises:
-            Refused: nothing like it may be fetched.
+            FetchRefused: The URL is not allowed.
         """
         if scheme not in _SCHEMES or not _HOST.fullmatch(host):
             raise FetchRefused(f"expected an http or https URL with a host, got {printable(f'{scheme}://{host}')}")
@@ -51,17 +53,16 @@ class AddressGate:
             raise FetchRefused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
         if has_user:
             raise FetchRefused(f"expected a URL without a user name and password, got one for {printable(host)}")
-        if self._denied.have_name(host) or not (self._all_allowed or self._allowed.have_name(host)):
+        if self._denied.contains_name(host) or not (self._is_any_host_allowed or self._allowed.contains_name(host)):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Resolve a host, and return the addresses to connect to.
 
         Raises:
-            Refused: at least one of its addresses is not allowed. An attacker mixes public and private addresses and
-            hopes for
-                a retry.
-            Unreachable: the host has no address, or the resolver did not answer in time.
+            FetchRefused: At least one of the addresses is not allowed. An attacker can mix public and private
+                addresses, so that a retry would connect to a private one.
+            Unreachable: The host has no address, or the resolver did not answer in time.
         """
         found = await self._resolve(host, port)
         if not found:
@@ -73,10 +74,10 @@ class AddressGate:
     async def check_addresses(self, host: str, port: int) -> None:
         """Check the addresses of a host that a proxy will connect to.
 
-        Behind a proxy, names often do not resolve; then the proxy decides.
+        Behind a proxy, names often do not resolve on this machine. The proxy then decides.
 
         Raises:
-            Refused: as for :meth:`addresses`.
+            FetchRefused: At least one of the addresses is not allowed.
         """
         try:
             found = await self._resolve(host, port)
@@ -95,9 +96,9 @@ class AddressGate:
             raise Unreachable(f"the name {printable(host)} does not resolve") from error
 
     def _check_address(self, host: str, address: Address) -> None:
-        if self._denied.have_address(address):
+        if self._denied.contains_address(address):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
-        if self._all_private or self._private.have_name(host) or self._private.have_address(address):
+        if self._is_private_allowed or self._private.contains_name(host) or self._private.contains_address(address):
             return
         kind = address_kind(address)
         if kind is not AddressKind.PUBLIC:

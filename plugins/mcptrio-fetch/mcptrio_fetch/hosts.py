@@ -1,7 +1,7 @@
-"""Lists of hosts in the configuration: names, names with a leading star, addresses, networks.
+"""Lists of hosts in the configuration: names, names with a leading ``*.``, addresses, networks.
 
 The configuration validates them, and the gate checks hosts against them. Names are compared in lower case and without a
-final dot; a star matches one or more labels.
+final dot; ``*`` matches one or more labels.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from attrs import frozen
 
 from mcptrio.net import Address, parse_address
 
-__all__ = ["Places", "check_names", "check_places", "plain_name"]
+__all__ = ["HostSet", "check_hosts_and_networks", "check_names", "plain_name"]
 
 _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*", re.ASCII)
 
 
 @frozen(eq=False)
-class Places:
-    """A list, ready to be asked."""
+class HostSet:
+    """A parsed list of hosts."""
 
     names: frozenset[str]
     suffixes: tuple[str, ...]
     networks: tuple[IPv4Network | IPv6Network, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[str]) -> Places:
-        """Return the places for texts that :func:`check_places` has accepted."""
+    def of(cls, entries: Iterable[str]) -> HostSet:
+        """Parse entries that :func:`check_hosts_and_networks` has accepted."""
         names: set[str] = set()
         suffixes: list[str] = []
         networks: list[IPv4Network | IPv6Network] = []
@@ -43,29 +43,30 @@ class Places:
                 names.add(entry)
         return cls(frozenset(names), tuple(suffixes), tuple(networks))
 
-    def have_name(self, host: str) -> bool:
-        """Whether a name is in the list; an address in its plain form is found too."""
+    def contains_name(self, host: str) -> bool:
+        """Return True if the list contains a host, which is a name or an address."""
         host = plain_name(host)
         if host in self.names or host.endswith(self.suffixes):
             return True
         try:
-            return self.have_address(parse_address(host))
+            return self.contains_address(parse_address(host))
         except ValueError:
             return False
 
-    def have_address(self, address: Address) -> bool:
+    def contains_address(self, address: Address) -> bool:
         return any(address in network for network in self.networks)
 
 
 def plain_name(host: str) -> str:
-    """Return a host in the form for comparisons."""
+    """Normalize a host for comparisons."""
     return host.strip().lower().rstrip(".").removeprefix("[").removesuffix("]")
 
 
 def check_names(key: str, entries: Iterable[str]) -> None:
-    """
+    """Check a list of names and addresses.
+
     Raises:
-        ValueError: an entry is neither a name, nor one with a star in front, nor an address.
+        ValueError: An entry is neither a name, nor a name with a leading ``*.``, nor an address.
     """
     for entry in entries:
         network = _network(plain_name(entry))
@@ -75,10 +76,11 @@ def check_names(key: str, entries: Iterable[str]) -> None:
             raise ValueError(f"expected a host such as example.com or *.example.com in {key}, got {entry!r}")
 
 
-def check_places(key: str, entries: Iterable[str]) -> None:
-    """
+def check_hosts_and_networks(key: str, entries: Iterable[str]) -> None:
+    """Check a list of names, addresses and networks.
+
     Raises:
-        ValueError: an entry is neither a name, nor one with a star in front, nor an address, nor a network.
+        ValueError: An entry is neither a name, nor a name with a leading ``*.``, nor an address, nor a network.
     """
     for entry in entries:
         if _network(plain_name(entry)) is None and not _NAME.fullmatch(plain_name(entry)):

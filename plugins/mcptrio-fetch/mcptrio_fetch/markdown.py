@@ -1,9 +1,8 @@
 """Converts HTML to Markdown and to a list of links, in threads.
 
-The renderer uses it, and imports it with the first page, because the libraries take a while to import. Trafilatura
-finds the article of a page and writes it as Markdown; lxml parses the page, to a depth of 256 elements. A thread cannot
-be killed, so the code checks every few Python calls whether it was cancelled; the work in between is linear in a
-bounded input.
+The renderer imports it with the first page, because importing the libraries is slow. Trafilatura finds the article of a
+page and writes it as Markdown; lxml parses the page, to a depth of 256 elements. A thread cannot be killed, so the code
+checks at intervals whether it was cancelled; the work between two checks is linear in a bounded input.
 """
 
 from __future__ import annotations
@@ -27,17 +26,19 @@ from .results import PageLink
 __all__ = ["Article", "find_links", "write_markdown"]
 
 _CALLS_PER_CHECK = 64
-"""Python calls between two looks: under a millisecond, and a few percent of the time."""
+"""Python calls between two checks: less than a millisecond. The checks take a few percent of the time."""
 
 _MAX_TITLE_CHARS = 300
 _MAX_LABEL_CHARS = 200
 
-# Its messages are about the contents of arbitrary pages, which do not help an operator.
+# Trafilatura logs problems of individual pages, which do not help an operator.
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
 
 
 @frozen
 class Article:
+    """The text of a page in Markdown."""
+
     text: str
     """Empty if nothing was found."""
     title: str | None
@@ -49,7 +50,7 @@ def write_markdown(html: str, url: str) -> Article:
     Raises:
         trio.Cancelled: the call was cancelled.
     """
-    with _stoppable():
+    with _cancellable():
         tree = _parse(html, url)
         if tree is None:
             return Article("", None)
@@ -66,7 +67,7 @@ def write_markdown(html: str, url: str) -> Article:
             favor_recall=True,
         )
         if not text:
-            # The first try has taken the tree apart.
+            # The first attempt has modified the tree.
             again = _parse(html, url)
             text = trafilatura.html2txt(again) if again is not None else ""
         return Article(text.strip(), title)
@@ -78,7 +79,7 @@ def find_links(html: str, url: str) -> list[PageLink]:
     Raises:
         trio.Cancelled: the call was cancelled.
     """
-    with _stoppable():
+    with _cancellable():
         tree = _parse(html, url)
         if tree is None:
             return []
@@ -88,7 +89,7 @@ def find_links(html: str, url: str) -> list[PageLink]:
             target = urldefrag(element.get("href") or "")[0]
             if not target.startswith(("http://", "https://")):
                 continue
-            label = _squeeze(
+            label = _collapse(
                 element.text_content() or element.get("alt") or element.get("title") or "", _MAX_LABEL_CHARS
             )
             found[target] = found.get(target) or label
@@ -107,36 +108,36 @@ def _parse(html: str, url: str) -> Any:
 
 
 def _drop_anchors(tree: Any, url: str) -> None:
-    """Drop links within the page, which many sites put around each heading: they have no target in Markdown."""
+    """Remove links within the page, which many sites put around each heading. They have no target in Markdown."""
     for element in list(tree.iter("a")):
         target, anchor = urldefrag(element.get("href") or "")
         if anchor and target == url:
-            # Renaming costs nothing; taking elements out of a long row is quadratic.
+            # Removing many elements would take quadratic time; renaming them takes linear time.
             element.tag = "span"
 
 
 def _title(tree: Any) -> str | None:
     element = tree.find(".//title")
-    return (_squeeze(element.text_content(), _MAX_TITLE_CHARS) or None) if element is not None else None
+    return (_collapse(element.text_content(), _MAX_TITLE_CHARS) or None) if element is not None else None
 
 
-def _squeeze(text: str, limit: int) -> str:
+def _collapse(text: str, limit: int) -> str:
     return " ".join(text[: limit * 8].split())[:limit]
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def _cancellable() -> Iterator[None]:
     """Check at intervals whether this thread was cancelled."""
     calls = 0
 
-    def look(frame: FrameType, event: str, arg: object) -> None:
+    def trace(frame: FrameType, event: str, arg: object) -> None:
         nonlocal calls
         calls += 1
         if calls % _CALLS_PER_CHECK == 0:
             check_cancelled()
 
     before: Callable[..., Any] | None = sys.gettrace()
-    sys.settrace(look)
+    sys.settrace(trace)
     try:
         yield
     finally:

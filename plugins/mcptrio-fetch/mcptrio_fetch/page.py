@@ -1,7 +1,7 @@
 """A downloaded page.
 
-The downloader makes it, the cache keeps it, and the renderer reads it. It contains nothing about the caller, so every
-caller with the same key may get it.
+The downloader creates it, ``PageFetcher`` caches it, and the renderer reads it. It contains nothing about the caller,
+so all callers with the same key can share it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["FetchedPage", "Kind"]
 Kind: TypeAlias = Literal["html", "text", "image", "audio", "pdf", "document", "binary"]
 """``document`` is an Office file or a book."""
 
-_TEXTS = frozenset(
+_TEXT_TYPES = frozenset(
     {
         "application/ecmascript",
         "application/graphql",
@@ -47,7 +47,7 @@ _DOCUMENTS = frozenset(
     }
 )
 _HTML = ("text/html", "application/xhtml+xml")
-_UNSAID = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
+_UNKNOWN_TYPES = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
 
 
 @frozen(kw_only=True)
@@ -61,9 +61,9 @@ class FetchedPage:
     """In lower case and without parameters; empty if there is none."""
     charset: str | None = None
     body: bytes = b""
-    """Unpacked."""
-    is_whole: bool = True
-    """False if the end was left out."""
+    """Decompressed."""
+    is_complete: bool = True
+    """False if the end of the body was not read."""
     length: int | None = None
     """Content-Length, if there is one."""
     etag: str | None = None
@@ -75,19 +75,19 @@ class FetchedPage:
 
     @property
     def has_type(self) -> bool:
-        """Return whether the site states a type that says more than "bytes"."""
-        return self.content_type not in _UNSAID
+        """True if the site states a type other than unspecified binary data."""
+        return self.content_type not in _UNKNOWN_TYPES
 
     @property
     def kind(self) -> Kind:
-        """Return the kind of the page, by its type, or by its first bytes if there is no type."""
+        """The kind of the page, by its type, or by its first bytes if it has no type."""
         kind = self.content_type
         if kind in _HTML:
             return "html"
         if not self.has_type:
             return self._guess()
-        if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml", "+yaml")):
-            # Servers send pages as text/plain; the reference server looks for the tag as well.
+        if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml", "+yaml")):
+            # Some servers send HTML as text/plain; the reference server looks for the tag, too.
             return "html" if b"<html" in self.body[:100] else "text"
         if kind == "application/pdf":
             return "pdf"
@@ -105,5 +105,5 @@ class FetchedPage:
             return "document"
         if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "binary"
-        # Without any type the reference server takes a page to be HTML.
+        # The reference server treats a page without a type as HTML.
         return "html" if not self.content_type or b"<html" in head.lower() else "text"

@@ -1,7 +1,7 @@
 """The results of the tools, and the texts that a model reads.
 
-A page is text only, because a copy of it in the structured content would be as large. Links and headers are structured,
-and their text is made from that.
+A page is returned as text only, because structured content would repeat it. Links and headers are structured, and their
+text is generated from the structure.
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ from mcptrio.types import (
 
 if TYPE_CHECKING:
     from .page import FetchedPage
-    from .rendered import Rendered
+    from .rendered_page import RenderedPage
 
 __all__ = [
     "Links",
     "PageHead",
     "PageLink",
-    "answer_media",
-    "answer_text",
     "contents_of",
     "head_text",
     "links_text",
-    "whole_text",
+    "media_result",
+    "text_result",
+    "text_with_notes",
 ]
 
 
 @frozen(kw_only=True)
 class PageLink:
+    """A link and its text."""
+
     url: str
     text: str
 
 
 @frozen(kw_only=True)
 class Links:
-    """A piece of the links of a page."""
+    """Some of the links of a page."""
 
     url: str
     """The requested URL."""
@@ -77,14 +79,14 @@ class PageHead:
     """The URLs on the way."""
 
 
-def answer_text(requested: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
-    """A piece of a text.
+def text_result(requested: str, page: FetchedPage, rendered: RenderedPage, *, start: int, limit: int) -> CallToolResult:
+    """Return a piece of a text as the result of ``fetch``.
 
     Args:
-        start: the first character.
-        most: how many characters.
+        start: Index of the first character.
+        limit: Maximum number of characters.
     """
-    piece = rendered.text[start : start + most]
+    piece = rendered.text[start : start + limit]
     end = start + len(piece)
     total = len(rendered.text)
     notes = []
@@ -94,22 +96,24 @@ def answer_text(requested: str, page: FetchedPage, rendered: Rendered, *, start:
         notes.append(f"characters {start} to {end} of {total}")
     if end < total:
         notes.append(f"continue with offset={end}")
-    # In each piece: a reader of the first one decides whether the page is worth more.
+    # In each piece, so that the model knows of omissions when it decides whether to continue.
     notes += rendered.notes
-    where = requested if page.url == requested else f"{requested}, redirected to {page.url}"
+    location = requested if page.url == requested else f"{requested}, redirected to {page.url}"
     title = f"Title: {rendered.title}\n" if rendered.title is not None and not start else ""
     rest = f"\n[{'; '.join(notes)}]" if notes else ""
-    return CallToolResult(content=(TextContent(text=f"{rendered.prefix}Contents of {where}:\n{title}{piece}{rest}"),))
+    return CallToolResult(
+        content=(TextContent(text=f"{rendered.prefix}Contents of {location}:\n{title}{piece}{rest}"),)
+    )
 
 
-def answer_media(requested: str, page: FetchedPage, note: str = "") -> CallToolResult:
-    """An image, audio or a document, after a line that describes it."""
-    what = f"{page.content_type or page.kind}, {len(page.body)} bytes{note and f'; {note}'}"
-    return CallToolResult(content=(TextContent(text=f"Contents of {requested}: {what}"), _block(page)))
+def media_result(requested: str, page: FetchedPage, note: str = "") -> CallToolResult:
+    """Return an image, audio or a document, with a line of text that describes it."""
+    description = f"{page.content_type or page.kind}, {len(page.body)} bytes{note and f'; {note}'}"
+    return CallToolResult(content=(TextContent(text=f"Contents of {requested}: {description}"), _block(page)))
 
 
 def links_text(links: Links) -> str:
-    """One link a line: the URL, then its text."""
+    """Format the links, one per line: the URL, then its text."""
     lines = [f"{each.url} {each.text}".rstrip() for each in links.items]
     if links.next_cursor is not None:
         lines.append(f"[{len(links.items)} of {links.total} links; continue with cursor={links.next_cursor}]")
@@ -117,7 +121,7 @@ def links_text(links: Links) -> str:
 
 
 def head_text(head: PageHead) -> str:
-    """One header a line; those that the site did not send are left out."""
+    """Format the headers, one per line. Those that the site did not send are omitted."""
     lines = [
         ("status", head.status),
         ("url", head.final_url),
@@ -130,16 +134,16 @@ def head_text(head: PageHead) -> str:
     return "\n".join(f"{name}: {value}" for name, value in lines if value not in (None, ""))
 
 
-def whole_text(rendered: Rendered, most: int) -> str:
-    """Return a text for a reader who cannot ask for further pieces, with a note of what is missing."""
+def text_with_notes(rendered: RenderedPage, limit: int) -> str:
+    """Return a text for a client that cannot request further pieces, with a note on what is omitted."""
     notes = list(rendered.notes)
-    if len(rendered.text) > most:
-        notes.insert(0, f"characters 0 to {most} of {len(rendered.text)}; the fetch tool reads the rest")
-    return rendered.text[:most] + (f"\n[{'; '.join(notes)}]" if notes else "")
+    if len(rendered.text) > limit:
+        notes.insert(0, f"characters 0 to {limit} of {len(rendered.text)}; the fetch tool reads the rest")
+    return rendered.text[:limit] + (f"\n[{'; '.join(notes)}]" if notes else "")
 
 
 def contents_of(page: FetchedPage, uri: str) -> BlobResourceContents:
-    """The bytes of a page as a resource."""
+    """Return the bytes of a page as the contents of a resource."""
     return BlobResourceContents(uri=uri, mime_type=_media_type(page), blob=_base64(page))
 
 
@@ -154,7 +158,7 @@ def _block(page: FetchedPage) -> ImageContent | AudioContent | EmbeddedResource:
 
 
 def _media_type(page: FetchedPage) -> str:
-    # A PDF may have been recognised by its first bytes.
+    # The first bytes may show that a page without a type is a PDF.
     return "application/pdf" if page.kind == "pdf" else page.content_type or "application/octet-stream"
 
 

@@ -1,8 +1,8 @@
-"""One request and its response, over connections to addresses of the gate.
+"""Sends one request, over a connection to an address that the gate allows.
 
 The downloader calls it; no other module opens connections. TCP connects to an address from the gate, while TLS and Host
 use the name. Only idle connections are kept between requests: no cookies, no credentials, and no settings from the
-environment. It is imported with the first request, because httpx2 takes a while to import.
+environment. The module is imported with the first request, because importing httpx2 is slow.
 
 Source: httpcore2, ``AsyncNetworkBackend``; RFC 9110.
 """
@@ -24,7 +24,7 @@ from .config import Config
 from .errors import Unreachable, printable
 from .gate import AddressGate
 
-__all__ = ["FAILURES", "FetchTransport", "explain"]
+__all__ = ["FAILURES", "FetchTransport", "describe_failure"]
 
 FAILURES = (
     httpcore2.NetworkError,
@@ -45,7 +45,7 @@ _IDLE_SECONDS = 15.0
 
 
 class FetchTransport:
-    """A pool of connections. Its owner closes it."""
+    """A pool of connections. The caller must close it."""
 
     def __init__(self, config: Config, gate: AddressGate) -> None:
         self._timeouts = {
@@ -62,7 +62,7 @@ class FetchTransport:
                 max_connections=_MAX_CONNECTIONS,
                 max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
                 keepalive_expiry=_IDLE_SECONDS,
-                network_backend=_GuardedBackend(gate, config.connect_timeout),
+                network_backend=_CheckedBackend(gate, config.connect_timeout),
             )
         else:
             self._gate = gate
@@ -75,16 +75,16 @@ class FetchTransport:
             )
 
     async def send(self, method: str, url: httpx2.URL, headers: Mapping[str, str]) -> httpx2.Response:
-        """Send a request and return the response, with its body unread. The caller closes it.
+        """Send a request and return the response, with its body unread. The caller must close it.
 
         Raises:
-            Refused, Unreachable: the gate does not allow it.
-            One of FAILURES: it could not be sent, or was not answered.
+            FetchRefused, Unreachable: The gate refuses the host, or cannot resolve it.
+            One of FAILURES: The request could not be sent, or was not answered.
         """
         request = httpx2.Request(method, url, headers=headers)
         if self._gate is not None:
             await self._gate.check_addresses(url.raw_host.decode("ascii"), url.port or 0)
-        answer = await self._pool.handle_async_request(
+        response = await self._pool.handle_async_request(
             httpcore2.Request(
                 method=method,
                 url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
@@ -93,39 +93,39 @@ class FetchTransport:
             )
         )
         return httpx2.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_Body(answer.stream),
+            response.status,
+            headers=response.headers,
+            stream=_Body(response.stream),
             request=request,
-            extensions=answer.extensions,
+            extensions=response.extensions,
         )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
 
-def explain(error: Exception, url: str) -> ToolError:
-    """Describe the failure of a request, without details that only the operator may know."""
+def describe_failure(error: Exception, url: str) -> ToolError:
+    """Return the error for a failed request, without details that are only for the operator."""
     match error:
         case httpcore2.ConnectTimeout():
-            why = "connecting took too long"
+            reason = "connecting took too long"
         case httpcore2.TimeoutException():
-            why = "the site took too long"
+            reason = "the site took too long"
         case httpcore2.ProxyError():
-            why = f"the proxy refused: {printable(str(error), 100)}"
+            reason = f"the proxy refused: {printable(str(error), 100)}"
         case httpcore2.ConnectError():
-            why = f"connecting failed: {_reason(error)}"
+            reason = f"connecting failed: {_reason(error)}"
         case httpx2.DecodingError():
-            why = "the content is not packed as its Content-Encoding says"
+            reason = "the content is not compressed as its Content-Encoding says"
         case httpcore2.ProtocolError():
-            why = f"the site does not speak HTTP properly: {_reason(error)}"
+            reason = f"the site does not speak HTTP properly: {_reason(error)}"
         case _:
-            why = f"the connection broke: {_reason(error)}"
-    return Unreachable(f"Failed to fetch {printable(url)}: {why}")
+            reason = f"the connection broke: {_reason(error)}"
+    return Unreachable(f"Failed to fetch {printable(url)}: {reason}")
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response of httpcore2, for one of httpx2."""
+    """Adapts the body of an httpcore2 response to httpx2."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -138,17 +138,17 @@ class _Body(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _GuardedBackend(httpcore2.AsyncNetworkBackend):
+class _CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Connects only to the addresses that the gate returns, never to a host name.
 
-    TLS is begun later, by the pool, with the name of the URL: so SNI contains it, and the certificate must be valid
+    The pool starts TLS later with the host name of the URL, so SNI contains the name, and the certificate must be valid
     for it.
     """
 
     def __init__(self, gate: AddressGate, timeout: float) -> None:
         self._gate = gate
         self._timeout = timeout
-        # pyright takes the class's second definition, which is for programs without Trio.
+        # pyright uses the second definition of the class, which is for programs without Trio.
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.TrioBackend()  # pyright: ignore[reportAttributeAccessIssue]
 
     async def connect_tcp(
@@ -189,7 +189,7 @@ def _ssl_context(config: Config) -> ssl.SSLContext:
 
 
 def _proxy(text: str) -> httpcore2.Proxy:
-    # Desktops say socks:// where the pool wants socks5://.
+    # Desktop settings use socks://, but the pool expects socks5://.
     url = httpx2.URL(re.sub(r"(?i)^socks://", "socks5://", text))
     auth = (url.username, url.password) if url.userinfo else None
     return httpcore2.Proxy(
@@ -198,7 +198,7 @@ def _proxy(text: str) -> httpcore2.Proxy:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost message: the pool wraps Trio's exception, which wraps OpenSSL's."""
+    """Return the innermost message: the pool wraps Trio's exception, which wraps OpenSSL's."""
     inner: Any = error
     while (cause := inner.__cause__ or inner.__context__) is not None:
         inner = cause

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 from mcptrio_fetch.byte_cache import ByteCache
-from mcptrio_fetch.lanes import BURST, HostLanes
+from mcptrio_fetch.host_limits import BURST, HostLimits
 
 
 async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> None:
@@ -89,27 +89,27 @@ async def test_cache_is_bounded_in_bytes_and_age(autojump_clock: Any) -> None:
 
 
 async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: Any) -> None:
-    lanes = HostLanes(width=1, rate=1)
+    limits = HostLimits(width=1, rate=1)
     for _ in range(BURST):
-        async with lanes.enter("a"):
+        async with limits.enter("a"):
             pass
     began = trio.current_time()
     for _ in range(50):
         with trio.move_on_after(0.001):
-            async with lanes.enter("a"):
+            async with limits.enter("a"):
                 raise AssertionError("it is nobody's turn yet")
-    async with lanes.enter("a"):
+    async with limits.enter("a"):
         assert trio.current_time() - began == pytest.approx(1, abs=0.1)
 
 
 async def test_requests_to_a_host_are_paced(autojump_clock: Any) -> None:
-    lanes = HostLanes(width=100, rate=2)
+    limits = HostLimits(width=100, rate=2)
     times = []
     for _ in range(BURST + 4):
-        async with lanes.enter("a"):
+        async with limits.enter("a"):
             times.append(trio.current_time() - (times[0] if times else 0))
     before = trio.current_time()
-    async with lanes.enter("b"):
+    async with limits.enter("b"):
         pass
 
     assert times[1:BURST] == pytest.approx([0] * (BURST - 1))

@@ -217,7 +217,7 @@ async def test_binary_file_without_a_type_is_refused_by_its_first_bytes(reading:
         (b"%PDF-1.7 nothing more", "the PDF is damaged"),
         (archive(a="x"), "got a ZIP archive without one of these inside"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "encrypted or in a format from before 2007"),
-        (b"plain words", "the file is named .pdf but is none"),
+        (b"plain words", "the content is not that of a .pdf file"),
     ],
 )
 async def test_unreadable_document_is_an_error_with_its_url(reading: Any, site: Any, body: bytes, why: str) -> None:

@@ -218,7 +218,7 @@ async def test_compressed_page_is_decompressed(reading: Any, site: Any) -> None:
     async with reading(allow_private=True) as reader:
         assert (await reader.text(site.url("/a"))).endswith("packed")
         assert "expected gzip or deflate" in await reader.failure(site.url("/br"))
-        assert "not packed as" in await reader.failure(site.url("/broken"))
+        assert "not compressed as" in await reader.failure(site.url("/broken"))
     assert site.seen[0].headers["accept-encoding"] == "gzip, deflate"
 
 

@@ -14,7 +14,7 @@ import trio
 from mcptrio_fetch import Config, Fetch
 from mcptrio_fetch.errors import printable
 from mcptrio_fetch.page import FetchedPage
-from mcptrio_fetch.rendering import Renderer
+from mcptrio_fetch.renderer import Renderer
 
 from mcptrio import Secret, Server, ToolError, connect
 

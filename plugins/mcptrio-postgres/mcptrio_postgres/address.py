@@ -1,6 +1,6 @@
-"""The URL of a database, checked: the parameters of its connections, and its safe form for errors.
+"""Parses the URL of a database into connection parameters, and a label without the password.
 
-Config reads each URL once to refuse an invalid one; the pool reads it to connect.
+``Config`` parses each URL to refuse invalid ones; the pool parses it to connect.
 
 Source: PostgreSQL 15 documentation, 34.1.2 "Parameter Key Words".
 """
@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 __all__ = ["PostgresAddress", "read_address"]
 
-# Files with the authorities of the system. The OpenSSL of the wheel of psycopg does not know where they are.
+# Files with the system's certificate authorities. The OpenSSL in psycopg's wheel does not know where they are.
 _AUTHORITIES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -58,7 +58,7 @@ def read_address(url: str) -> PostgresAddress:
         raise ValueError(f"expected {expected}, got a URL that libpq cannot read") from None
     parameters: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
     hosts = str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")
-    # A service file may name any host, and it may name a mode as well.
+    # A service file may set any host, and sslmode as well, so nothing is set in this case.
     if "sslmode" not in parameters and "service" not in parameters and not all(map(_is_local, hosts)):
         parameters["sslmode"] = "verify-full"
     if str(parameters.get("sslmode", "")).startswith("verify-") and "sslrootcert" not in parameters:

@@ -1,6 +1,6 @@
-"""The schemas and tables of a database, in lists.
+"""Lists the schemas and tables of a database.
 
-The tools of ``Describing`` use it. A partition is not listed: its parent stands for it.
+``DescribeTools`` and the resources use it. Partitions are not listed, only their parent.
 
 Source: PostgreSQL 15 documentation, chapter 53 "System Catalogs".
 """
@@ -32,7 +32,7 @@ KINDS: Final = {
 }
 _MAX_COMMENT_CHARS: Final = 300
 _USERS_SCHEMA: Final = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"
-# Partitions, and tables of extensions, are of little interest.
+# Partitions and tables of extensions are left out, because they are rarely of interest.
 _LISTED: Final = """c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND NOT EXISTS (
         SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')"""
 
@@ -99,8 +99,8 @@ class PostgresTableList:
 
 async def list_schemas(queries: PostgresQueries, database: ConfiguredDatabase, *, limit: int, after: str) -> SchemaList:
     """Return the schemas after a name."""
-    # One more than requested shows whether there are more.
-    rows = await queries.ask(database, _SCHEMAS, after, str(limit + 1))
+    # One row more than requested shows whether there are more.
+    rows = await queries.fetch_all(database, _SCHEMAS, after, str(limit + 1))
     items = tuple(
         SchemaEntry(name=name or "", tables=int(count or 0), comment=comment) for name, count, comment in rows[:limit]
     )
@@ -115,14 +115,14 @@ async def list_schemas(queries: PostgresQueries, database: ConfiguredDatabase, *
 async def list_tables(
     queries: PostgresQueries, database: ConfiguredDatabase, *, schema: str, part: str, limit: int, after: str
 ) -> PostgresTableList:
-    """Return tables after a name.
+    """Return the tables after a name.
 
     Args:
-        schema: Only this schema; empty for all.
-        part: Only tables whose name or comment contains this text.
-        after: A name with its schema.
+        schema: Return only tables of this schema; empty for all.
+        part: Return only tables whose name or comment contains this text.
+        after: The name of a table with its schema.
     """
-    rows = await queries.ask(database, _TABLES, schema, part, after, str(limit + 1))
+    rows = await queries.fetch_all(database, _TABLES, schema, part, after, str(limit + 1))
     items = tuple(
         PostgresTableEntry(
             schema=schema_name or "",

@@ -1,7 +1,7 @@
 """The settings of the plugin: ``[plugins.postgres]`` in mcptrio.toml, and the environment.
 
-mcptrio creates a Config when it loads the plugin. Databases that it does not name are unreachable, and those not listed
-in ``writable`` are read-only.
+mcptrio creates a Config when it loads the plugin. Only the databases that it names can be opened. Databases that are
+not in ``writable`` are read-only.
 
 Source: ``MCPTRIO_POSTGRES_<KEY>`` in the environment overrides the file.
 """
@@ -21,7 +21,7 @@ from .address import read_address
 __all__ = ["ALL", "Config"]
 
 ALL = "*"
-"""In ``writable``: every database."""
+"""The entry of ``writable`` that stands for every database."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MIB = 1024 * 1024
@@ -48,7 +48,7 @@ class Config:
     """Seconds for one attempt to connect; 2 to 120."""
 
     max_connections: int = field(default=4, validator=and_(ge(1), le(64)))
-    """Connections to each database, and so concurrent queries; 1 to 64. Further ones wait."""
+    """Maximum number of connections to each database, and of its concurrent queries; 1 to 64. Further ones wait."""
 
     max_rows: int = field(default=500, validator=and_(ge(1), le(10_000)))
     """Rows in one result; 1 to 10000."""
@@ -57,10 +57,10 @@ class Config:
     """Bytes of rows or text in one result; 1000 to 10 MiB. The default is about 9,000 tokens."""
 
     max_cell_chars: int = field(default=2_000, validator=and_(ge(16), le(_MIB)))
-    """Characters shown of one value; 16 to 1 MiB. The server cuts longer values before it sends them."""
+    """Maximum length of a shown value; 16 to 1 MiB. PostgreSQL cuts longer values before it sends them."""
 
     max_query_bytes: int = field(default=100_000, validator=and_(ge(100), le(1_000_000)))
-    """Length of the SQL, and of the values in ``params`` together; 100 to 10^6."""
+    """Maximum length of the SQL, and of all values in ``params`` together; 100 to 10^6."""
 
     def __attrs_post_init__(self) -> None:
         for name, url in self.databases.items():

@@ -1,7 +1,7 @@
-"""One connection to a server, used by one task at a time.
+"""A connection to a PostgreSQL server, for one task at a time.
 
-The pool creates it in a thread, because libpq resolves names and negotiates TLS with blocking calls. Statements run in
-the task itself: the socket does not block, and the task waits for it with Trio, so a cancelled call leaves at once.
+The pool opens it in a thread, because libpq resolves names and negotiates TLS with blocking calls. Statements run in
+the task: the socket is non-blocking and the task waits for it with Trio, so a call can be cancelled at any time.
 
 Source: PostgreSQL 15 documentation, 34.4 "Asynchronous Command Processing"; psycopg 3.2, "pq – libpq wrapper module".
 """
@@ -22,7 +22,7 @@ from .address import PostgresAddress
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = ["ConnectionLost", "ParsedStatement", "PostgresConnection", "ServerRefused"]
+__all__ = ["ConnectionLost", "ParsedStatement", "PostgresConnection", "StatementFailed"]
 
 _CANCEL_TIMEOUT: Final = 3.0
 """Seconds to deliver a cancel request."""
@@ -36,15 +36,15 @@ _ENDS: Final = (
 """The states of a result that ends a statement."""
 
 Parameters = Sequence[str | None]
-"""In PostgreSQL's text form; the server infers their types."""
+"""Values in PostgreSQL's text form. The server infers their types."""
 
 
 class ConnectionLost(Exception):
-    """The connection is of no further use. The message contains no password."""
+    """The connection cannot be used any more. The message contains no password."""
 
 
-class ServerRefused(Exception):
-    """An error of the server for one statement."""
+class StatementFailed(Exception):
+    """PostgreSQL reported an error for one statement. The connection can be used again."""
 
     def __init__(self, result: PGresult) -> None:
         super().__init__(_field(result, pq.DiagnosticField.MESSAGE_PRIMARY))
@@ -52,12 +52,12 @@ class ServerRefused(Exception):
         self.detail = _field(result, pq.DiagnosticField.MESSAGE_DETAIL)
         self.hint = _field(result, pq.DiagnosticField.MESSAGE_HINT)
         self.position = int(_field(result, pq.DiagnosticField.STATEMENT_POSITION) or 0)
-        """The character of the statement at which it failed, from 1; 0 if unknown."""
+        """The position of the error in the statement in characters, from 1; 0 if unknown."""
 
 
 @frozen
 class ParsedStatement:
-    """A statement that the server has parsed and not run."""
+    """A statement that PostgreSQL has parsed, but not run."""
 
     columns: tuple[str, ...]
     types: tuple[int, ...]
@@ -68,10 +68,11 @@ class ParsedStatement:
 
 
 class PostgresConnection:
-    """
+    """A connection in autocommit mode.
+
     Args:
-        address: Hides the password in errors.
-        connection: In autocommit mode.
+        address: The address, which removes the password from errors.
+        connection: The connection of psycopg.
     """
 
     def __init__(self, address: PostgresAddress, connection: psycopg.Connection) -> None:
@@ -79,7 +80,7 @@ class PostgresConnection:
         self._connection = connection
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
-        self._is_settled = True
+        self._is_idle = True
 
     @classmethod
     def open(cls, address: PostgresAddress, timeout: float) -> PostgresConnection:
@@ -93,19 +94,19 @@ class PostgresConnection:
                 **{**address.parameters, "connect_timeout": int(timeout)}, autocommit=True, prepare_threshold=None
             )
         except psycopg.Error as error:
-            words = address.without_password(" ".join(str(error).split()))
+            message = address.without_password(" ".join(str(error).split()))
         else:
             if connection.info.server_version >= _MIN_SERVER:
                 return cls(address, connection)
-            words = f"expected PostgreSQL 14 or newer, got {connection.info.server_version // 10_000}"
+            message = f"expected PostgreSQL 14 or newer, got {connection.info.server_version // 10_000}"
             connection.close()
         # Raised here: the traceback of psycopg's error would hold the socket of the failed attempt.
-        raise ConnectionLost(words)
+        raise ConnectionLost(message)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether every statement has ended, so that the connection can be used again."""
-        return self._is_settled and self._pgconn.status == pq.ConnStatus.OK
+    def is_idle(self) -> bool:
+        """True if no statement is running, so that the connection can be used again."""
+        return self._is_idle and self._pgconn.status == pq.ConnStatus.OK
 
     @property
     def is_superuser(self) -> bool:
@@ -115,7 +116,7 @@ class PostgresConnection:
         """Run statements of the plugin without parameters."""
         await self._collect(lambda: self._pgconn.send_query(sql.encode()))
 
-    async def ask(
+    async def execute(
         self,
         sql: str,
         parameters: Parameters = (),
@@ -150,32 +151,33 @@ class PostgresConnection:
         )
 
     def abandon(self) -> None:
-        """End the running statement on the server, and close. Blocks for a few seconds at most; called in a thread."""
+        """Cancel the running statement on the server, and close the connection. Blocks for at most a few seconds; must
+        be called in a thread."""
         with suppress(psycopg.Error, OSError):
-            if not self._is_settled:
+            if not self._is_idle:
                 self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT)
         self.close()
 
     def close(self) -> None:
-        self._is_settled = False
+        self._is_idle = False
         with suppress(psycopg.Error):
             self._connection.close()
 
     async def _collect(self, send: Callable[[], None], on_row: Callable[[PGresult], None] | None = None) -> PGresult:
-        # True again only at the end of the statement: a cancelled or failed call leaves the connection unsettled.
-        self._is_settled = False
+        # Set to True only at the end of the statement, so a cancelled call leaves it False.
+        self._is_idle = False
         try:
             last = await self._exchange(send, on_row)
         except psycopg.Error as error:
-            words = self._address.without_password(" ".join(str(error).split()))
+            message = self._address.without_password(" ".join(str(error).split()))
         else:
             if self._pgconn.status == pq.ConnStatus.OK:
-                self._is_settled = True
+                self._is_idle = True
                 if last.status == pq.ExecStatus.FATAL_ERROR:
-                    raise ServerRefused(last)
+                    raise StatementFailed(last)
                 return last
-            words = str(ServerRefused(last)) or "the server closed the connection"
-        raise ConnectionLost(words)
+            message = str(StatementFailed(last)) or "the server closed the connection"
+        raise ConnectionLost(message)
 
     async def _exchange(self, send: Callable[[], None], on_row: Callable[[PGresult], None] | None) -> PGresult:
         """Send a command, wait for its results, and return the first error or else the last result."""
@@ -194,7 +196,7 @@ class PostgresConnection:
             if result.status == pq.ExecStatus.SINGLE_TUPLE and on_row is not None:
                 on_row(result)
             elif result.status not in _ENDS:
-                # COPY puts the connection into a separate mode.
+                # COPY switches the connection to another mode, in which it cannot be used.
                 raise ConnectionLost("the statement transfers data with COPY")
             elif last is None or last.status != pq.ExecStatus.FATAL_ERROR:
                 last = result

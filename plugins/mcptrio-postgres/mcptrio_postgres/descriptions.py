@@ -1,6 +1,6 @@
 """Descriptions of tables: columns, keys, constraints, indexes, triggers and comments.
 
-``describe_tables`` and the resource of a table use it. Several tables take as many statements as one.
+``describe_tables`` and the resource of a table use it. The descriptions of several tables are read together.
 
 Source: PostgreSQL 15 documentation, chapter 53 "System Catalogs" and 9.26 "System Information Functions".
 """
@@ -16,17 +16,18 @@ from attrs import field, frozen
 from .catalog import KINDS
 from .connection import PostgresConnection
 from .errors import not_found
-from .queries import Record, rows_of
+from .queries import Record, fetch_rows
 
 __all__ = ["PostgresColumn", "PostgresTable", "describe_tables"]
 
-_MAX_PARTS: Final = 200
-"""Constraints, indexes, triggers and references of a table that are described. PostgreSQL limits columns to 1600."""
+_MAX_DESCRIBED_ITEMS: Final = 200
+"""Maximum number of constraints, of indexes, of triggers and of references in a description. PostgreSQL itself limits
+columns to 1600."""
 _MAX_TEXT_CHARS: Final = 1_000
 _MAX_VIEW_CHARS: Final = 20_000
-_NAMES: Final = 2_000
+_MAX_LISTED_NAMES: Final = 2_000
 
-# Names as written, and in lower case as PostgreSQL reads them without quotes.
+# A name matches as it is, and in lower case, to which PostgreSQL folds a name without quotes.
 _FIND: Final = """
     SELECT c.oid, pg_table_is_visible(c.oid), n.nspname || '.' || c.relname
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -37,7 +38,7 @@ _FIND: Final = """
 _ALL_NAMES: Final = f"""
     SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-    ORDER BY 1 LIMIT {_NAMES}
+    ORDER BY 1 LIMIT {_MAX_LISTED_NAMES}
 """
 _TABLES: Final = f"""
     SELECT c.oid, n.nspname, c.relname, c.relkind, c.reltuples::bigint,
@@ -86,7 +87,7 @@ _SHORT_TYPES: Final = (
     (re.compile(r"character varying"), "varchar"),
     (re.compile(r"double precision"), "float8"),
 )
-"""PostgreSQL's own aliases of the standard's long names."""
+"""PostgreSQL's short aliases for the long names of the SQL standard."""
 _INDEX_METHOD: Final = re.compile(r".*? USING (?:btree )?", re.DOTALL)
 
 
@@ -137,18 +138,18 @@ async def describe_tables(connection: PostgresConnection, names: Sequence[str]) 
     oids: list[str] = []
     missing = []
     for name in names:
-        found = await rows_of(connection, _FIND, name)
+        found = await fetch_rows(connection, _FIND, name)
         if not found:
             missing.append(name)
         elif (oid := found[0][0] or "") not in oids:
             oids.append(oid)
     if missing:
-        known = [row[0] or "" for row in await rows_of(connection, _ALL_NAMES)]
+        known = [row[0] or "" for row in await fetch_rows(connection, _ALL_NAMES)]
         raise not_found(missing, known)
     wanted = "{" + ",".join(oids) + "}"
-    tables = {row[0]: row for row in await rows_of(connection, _TABLES, wanted)}
+    tables = {row[0]: row for row in await fetch_rows(connection, _TABLES, wanted)}
     parts = [
-        _by_table(await rows_of(connection, sql, wanted))
+        _by_table(await fetch_rows(connection, sql, wanted))
         for sql in (_COLUMNS, _CONSTRAINTS, _INDEXES, _TRIGGERS, _REFERENCES)
     ]
     # A table may be dropped between two statements.
@@ -173,15 +174,15 @@ def _table(
         bytes=None if size is None else int(size),
         comment=comment,
         items=tuple(_column(each) for each in columns),
-        constraints=tuple(each[2] or "" for each in constraints[:_MAX_PARTS]),
-        indexes=tuple(_index(each) for each in indexes[:_MAX_PARTS]),
-        triggers=tuple(each[1] or "" for each in triggers[:_MAX_PARTS]),
-        referenced_by=tuple(f"{each[1]}({each[2]})" for each in references[:_MAX_PARTS]),
+        constraints=tuple(each[2] or "" for each in constraints[:_MAX_DESCRIBED_ITEMS]),
+        indexes=tuple(_index(each) for each in indexes[:_MAX_DESCRIBED_ITEMS]),
+        triggers=tuple(each[1] or "" for each in triggers[:_MAX_DESCRIBED_ITEMS]),
+        referenced_by=tuple(f"{each[1]}({each[2]})" for each in references[:_MAX_DESCRIBED_ITEMS]),
         row_security=security == "t",
         partition_key=key,
         partitions=int(partitions or 0),
         sql=sql,
-        truncated=max(map(len, (constraints, indexes, triggers, references))) > _MAX_PARTS,
+        truncated=max(map(len, (constraints, indexes, triggers, references))) > _MAX_DESCRIBED_ITEMS,
     )
 
 
@@ -203,7 +204,7 @@ def _column(row: Record) -> PostgresColumn:
 
 def _index(row: Record) -> str:
     _, name, unique, valid, definition = row
-    # All of "CREATE INDEX name ON table USING btree" is known.
+    # The definition begins with "CREATE INDEX name ON table USING btree", which the model knows from the context.
     rest = _INDEX_METHOD.sub("", definition or "", count=1)
     return f"{name} {rest}{' unique' if unique == 't' else ''}{'' if valid == 't' else ' invalid'}"
 

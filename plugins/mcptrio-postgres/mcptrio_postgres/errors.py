@@ -1,6 +1,7 @@
 """Translates errors of PostgreSQL for the model.
 
-A message contains PostgreSQL's text, the location in the SQL, and what to do.
+``PostgresQueries`` calls :func:`explain_error`. A message contains PostgreSQL's text, the position in the SQL, and a
+hint.
 """
 
 from __future__ import annotations
@@ -12,40 +13,40 @@ from typing import Final
 
 from mcptrio import ToolError
 
-from .connection import ServerRefused
+from .connection import StatementFailed
 
-__all__ = ["UNDEFINED_TABLE", "explain_refusal", "not_found"]
+__all__ = ["UNDEFINED_TABLE", "explain_error", "not_found"]
 
 UNDEFINED_TABLE: Final = "42P01"
 _READ_ONLY: Final = "25006"
 _NO_TRANSACTION: Final = ("25001", "25P01")
-_NAMES: Final = 15
+_MAX_LISTED_NAMES: Final = 15
 _MAX_CHARS: Final = 500
-_EXCERPT: Final = 40
+_EXCERPT_CHARS: Final = 40
 _RELATION: Final = re.compile(r'relation "(?P<name>.+)" does not exist')
 
 
-def explain_refusal(error: ServerRefused, sql: str, tables: Sequence[str] = ()) -> ToolError:
+def explain_error(error: StatementFailed, sql: str, tables: Sequence[str] = ()) -> ToolError:
     """Return an error that a model can act on.
 
     Args:
         sql: The statement as the model wrote it.
         tables: Existing tables, for a suggestion if a name is unknown.
     """
-    words = _cut(str(error))
+    message = _cut(str(error))
     if error.position and sql:
-        words += f" at {_position(sql, error.position - 1)}"
+        message += f" at {_position(sql, error.position - 1)}"
     if error.detail:
-        words += f"; {_cut(error.detail)}"
+        message += f"; {_cut(error.detail)}"
     if error.hint:
-        words += f"; hint: {_cut(error.hint)}"
+        message += f"; hint: {_cut(error.hint)}"
     if error.code == UNDEFINED_TABLE and (found := _RELATION.match(str(error))):
-        words += _suggestion(found["name"], tables)
+        message += _suggestion(found["name"], tables)
     if error.code == _READ_ONLY:
-        words += "; the transaction is read-only, and the setting writable lists the databases that accept changes"
+        message += "; the transaction is read-only, and the setting writable lists the databases that accept changes"
     if error.code in _NO_TRANSACTION:
-        words += "; each call is its own transaction"
-    return ToolError(words)
+        message += "; each call is its own transaction"
+    return ToolError(message)
 
 
 def not_found(names: Sequence[str], tables: Sequence[str]) -> ToolError:
@@ -54,7 +55,7 @@ def not_found(names: Sequence[str], tables: Sequence[str]) -> ToolError:
 
 
 def _suggestion(name: str, tables: Sequence[str]) -> str:
-    # The table may exist in a schema that the name leaves out.
+    # The table may exist in another schema than the one that the model wrote.
     last = name.rpartition(".")[2]
     same = [table for table in tables if table.rpartition(".")[2] == last]
     if near := same[:3] or difflib.get_close_matches(name, tables, 1):
@@ -62,13 +63,13 @@ def _suggestion(name: str, tables: Sequence[str]) -> str:
     short = {table.rpartition(".")[2]: table for table in tables}
     if found := difflib.get_close_matches(last, short, 1):
         return f"; did you mean `{short[found[0]]}`?"
-    more = f" and {len(tables) - _NAMES} more" if len(tables) > _NAMES else ""
-    return f"; there are {', '.join(tables[:_NAMES])}{more}" if tables else ""
+    more = f" and {len(tables) - _MAX_LISTED_NAMES} more" if len(tables) > _MAX_LISTED_NAMES else ""
+    return f"; there are {', '.join(tables[:_MAX_LISTED_NAMES])}{more}" if tables else ""
 
 
 def _position(sql: str, start: int) -> str:
     before = sql[:start]
-    excerpt = sql[start : start + _EXCERPT].partition("\n")[0].rstrip()
+    excerpt = sql[start : start + _EXCERPT_CHARS].partition("\n")[0].rstrip()
     place = f"line {before.count(chr(10)) + 1}, column {start - before.rfind(chr(10))}"
     return f"{place}: {excerpt}" if excerpt else "the end"
 

@@ -1,6 +1,6 @@
-"""Indexes to create and to drop, from the catalogs and the statistics of a database.
+"""Advice on indexes to create and to drop, from the catalogs and the statistics of a database.
 
-``advise_indexes`` uses it. Each kind of advice is one query; it only reads, and changes nothing.
+The tool ``advise_indexes`` uses it. Each kind of advice is one query, which only reads.
 
 Source: PostgreSQL 15 documentation, 28.2 "The Cumulative Statistics System" and 53.26 ``pg_index``.
 """
@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 from attrs import frozen
 
 from .connection import PostgresConnection
-from .queries import Record, rows_of
+from .queries import Record, fetch_rows
 
 __all__ = ["IndexAdvice", "IndexAdvices", "advise_indexes"]
 
@@ -21,12 +21,12 @@ AdviceKind = Literal[
 ]
 
 _MIN_ROWS: Final = 10_000
-"""Rows of a table below which a sequential scan is no problem."""
+"""Minimum number of rows of a table for which a sequential scan is reported."""
 _MIN_SCANS: Final = 20
 _MIN_INDEX_BYTES: Final = 64 * 1024
-"""Bytes of an index below which dropping it gains nothing."""
+"""Minimum size of an unused index that is reported."""
 
-# The first columns of an index, in any order, are those of the key. indkey counts from 0.
+# True if the first columns of an index are those of the key, in any order. indkey counts from 0.
 _LEADS: Final = "(i.indkey::int2[])[0:cardinality(f.conkey) - 1] @> f.conkey"
 _FOREIGN_KEYS: Final = f"""
     SELECT f.conrelid::regclass::text, NULL,
@@ -124,11 +124,11 @@ async def advise_indexes(connection: PostgresConnection, database: str, *, schem
     items: list[IndexAdvice] = []
     has_more = False
     for kind, sql in _QUERIES.items():
-        # One more than requested shows whether there are more.
-        rows = await rows_of(connection, sql, schema, str(limit + 1))
+        # One row more than requested shows whether there are more.
+        rows = await fetch_rows(connection, sql, schema, str(limit + 1))
         has_more = has_more or len(rows) > limit
         items += [_advice(kind, row) for row in rows[:limit]]
-    since = await rows_of(connection, _SINCE)
+    since = await fetch_rows(connection, _SINCE)
     return IndexAdvices(
         database=database, items=tuple(items), since=since[0][0] or "" if since else "", truncated=has_more
     )

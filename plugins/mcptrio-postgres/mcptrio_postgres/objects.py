@@ -1,17 +1,17 @@
 """Selects the objects with tools and resources for a configuration.
 
-The plugin's ``setup`` calls it. Without a writable database, no writing tool is offered.
+The plugin's ``setup`` registers them. The tool that writes is included only if a database is writable.
 """
 
 from __future__ import annotations
 
-from .changing import PostgresChanging
 from .config import Config
-from .describing import Describing
+from .describe_tools import DescribeTools
 from .queries import PostgresQueries
-from .reading import PostgresReading
+from .read_tools import PostgresReadTools
 from .resources import DatabaseResources
-from .tuning import Tuning
+from .tuning import TuningTools
+from .write_tool import PostgresWriteTool
 
 __all__ = ["objects"]
 
@@ -21,11 +21,11 @@ def objects(config: Config) -> list[object]:
     queries = PostgresQueries(config)
     found: list[object] = [
         queries.pools,
-        PostgresReading(queries),
-        Describing(queries),
-        Tuning(queries),
+        PostgresReadTools(queries),
+        DescribeTools(queries),
+        TuningTools(queries),
         DatabaseResources(queries),
     ]
     if config.writable:
-        found.append(PostgresChanging(queries))
+        found.append(PostgresWriteTool(queries))
     return found

@@ -1,7 +1,7 @@
 """Query plans of PostgreSQL.
 
-``explain_query`` uses it. A statement whose parameters are unknown, such as one of ``slow_queries``, gets its generic
-plan.
+``explain_query`` uses it. For a statement whose parameters are unknown, such as one from ``slow_queries``, it returns
+the generic plan.
 
 Source: PostgreSQL 15 documentation, EXPLAIN and 20.7.4 ``plan_cache_mode``.
 """
@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 from attrs import frozen
 
-from .connection import PostgresConnection, ServerRefused
-from .queries import rows_of
-from .values import Value, bound_values
+from .connection import PostgresConnection, StatementFailed
+from .queries import fetch_rows
+from .values import Value, encode_parameters
 
 __all__ = ["PostgresPlan", "explain_plan"]
 
@@ -40,7 +40,7 @@ async def explain_plan(
 
     Args:
         analyze: Run the statement as well.
-        limit: Bytes of all parameters.
+        limit: Maximum size of all parameters in bytes.
     """
     statement = await connection.prepare(sql)
     is_generic = bool(statement.parameter_types) and not params and not analyze
@@ -49,14 +49,14 @@ async def explain_plan(
             await connection.prepare(sql, name="explained")
             await connection.run("SET LOCAL plan_cache_mode = force_generic_plan")
             nulls = ", ".join(["NULL"] * len(statement.parameter_types))
-            rows = await rows_of(connection, f"EXPLAIN EXECUTE explained({nulls})")
+            rows = await fetch_rows(connection, f"EXPLAIN EXECUTE explained({nulls})")
         else:
             options = "ANALYZE, BUFFERS" if analyze else "COSTS"
-            values = bound_values(params, statement.parameter_types, limit=limit)
-            result = await connection.ask(f"EXPLAIN ({options}) {sql}", values, statement.parameter_types)
+            values = encode_parameters(params, statement.parameter_types, limit=limit)
+            result = await connection.execute(f"EXPLAIN ({options}) {sql}", values, statement.parameter_types)
             rows = [((result.get_value(at, 0) or b"").decode(errors="replace"),) for at in range(result.ntuples)]
-    except ServerRefused as error:
-        # The position is one in the statement with EXPLAIN.
+    except StatementFailed as error:
+        # The position refers to the statement with EXPLAIN, which the model did not write.
         error.position = 0
         raise
     lines = tuple(_short(row[0] or "") for row in rows[:_MAX_LINES])

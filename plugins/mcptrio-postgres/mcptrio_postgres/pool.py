@@ -1,7 +1,7 @@
-"""The connections to the databases: made on demand, kept for later calls, closed with the server.
+"""The connections to the databases, which are opened on demand, kept for later calls, and closed with the server.
 
-``PostgresQueries`` takes one connection for each call. There are at most ``max_connections`` for each database; further
-calls wait. No setting, lock, cursor or prepared statement of one call reaches the next one.
+``PostgresQueries`` uses one connection for each call. There are at most ``max_connections`` for each database; further
+calls wait. A connection is reset after each call, so settings, locks, cursors and prepared statements do not remain.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mcptrio import ToolError, lifespan
 
 from .address import PostgresAddress, read_address
 from .config import Config
-from .connection import ConnectionLost, PostgresConnection, ServerRefused
+from .connection import ConnectionLost, PostgresConnection, StatementFailed
 
 __all__ = ["DatabasePool", "DatabasePools"]
 
 _RESET_TIMEOUT: Final = 5.0
-"""Seconds to roll back and reset a connection, or to cancel its statement; it is closed if that takes longer."""
+"""Seconds to roll back and reset a connection, or to cancel its statement. If that takes longer, it is closed."""
 
 
 @define(eq=False)
@@ -32,31 +32,31 @@ class DatabasePool:
 
     address: PostgresAddress
     config: Config
-    _turns: trio.CapacityLimiter = field(init=False)
+    _limiter: trio.CapacityLimiter = field(init=False)
     # Threads that connect or cancel. An abandoned one counts until it has ended.
     _threads: trio.CapacityLimiter = field(init=False)
     _idle: list[PostgresConnection] = field(init=False, factory=list)
     is_open: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
-        self._turns = trio.CapacityLimiter(self.config.max_connections)
+        self._limiter = trio.CapacityLimiter(self.config.max_connections)
         self._threads = trio.CapacityLimiter(2 * self.config.max_connections)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PostgresConnection]:
-        """Lend a connection whose session has its initial settings and no transaction.
+        """Yield a connection with its initial settings and without a transaction.
 
         Raises:
             ConnectionLost: The database cannot be reached.
         """
-        async with self._turns:
-            connection = await self._take()
+        async with self._limiter:
+            connection = await self._acquire()
             try:
                 yield connection
             finally:
-                # Also for a call that is cancelled: its locks must not outlive it.
+                # Shielded, because the locks of a cancelled call must be released as well.
                 with trio.move_on_after(2 * _RESET_TIMEOUT, shield=True):
-                    await self._give_back(connection)
+                    await self._release(connection)
 
     def close(self) -> None:
         """Close the idle connections; the others are closed when their calls end."""
@@ -64,38 +64,38 @@ class DatabasePool:
         while self._idle:
             self._idle.pop().close()
 
-    async def _take(self) -> PostgresConnection:
+    async def _acquire(self) -> PostgresConnection:
         if not self.is_open:
             raise ToolError("the server is shutting down")
         while self._idle:
             connection = self._idle.pop()
             # The server may have closed it since the last call; an empty statement shows that.
-            if await self._does(connection, ""):
+            if await self._succeeds(connection, ""):
                 return connection
-            await self._end(connection)
+            await self._abandon(connection)
         return await self._connect()
 
-    async def _give_back(self, connection: PostgresConnection) -> None:
-        if connection.is_settled and self.is_open:
+    async def _release(self, connection: PostgresConnection) -> None:
+        if connection.is_idle and self.is_open:
             with trio.move_on_after(_RESET_TIMEOUT):
                 # DISCARD ALL releases advisory locks, and drops temporary tables, settings, channels and prepared
                 # statements.
-                if await self._does(connection, "ROLLBACK") and await self._does(connection, "DISCARD ALL"):
+                if await self._succeeds(connection, "ROLLBACK") and await self._succeeds(connection, "DISCARD ALL"):
                     self._idle.append(connection)
                     return
-        await self._end(connection)
+        await self._abandon(connection)
 
-    async def _does(self, connection: PostgresConnection, sql: str) -> bool:
+    async def _succeeds(self, connection: PostgresConnection, sql: str) -> bool:
         try:
             await connection.run(sql)
-        except (ConnectionLost, ServerRefused):
+        except (ConnectionLost, StatementFailed):
             return False
         except BaseException:
             connection.close()
             raise
         return True
 
-    async def _end(self, connection: PostgresConnection) -> None:
+    async def _abandon(self, connection: PostgresConnection) -> None:
         try:
             with trio.move_on_after(_RESET_TIMEOUT):
                 await trio.to_thread.run_sync(connection.abandon, limiter=self._threads, abandon_on_cancel=True)
@@ -103,37 +103,37 @@ class DatabasePool:
             connection.close()
 
     async def _connect(self) -> PostgresConnection:
-        # libpq cannot be interrupted while it resolves a name. A call that is cancelled leaves the thread, which then
-        # closes what it has opened.
+        # libpq cannot be interrupted while it resolves a name. A cancelled call abandons the thread, which then closes
+        # the connection that it has opened.
         attempt = _Attempt(self.address, self.config.connect_timeout)
         try:
             return await trio.to_thread.run_sync(attempt.run, limiter=self._threads, abandon_on_cancel=True)
         except trio.Cancelled:
-            attempt.leave()
+            attempt.abandon()
             raise
 
 
 class _Attempt:
-    """An attempt to connect, which its caller may leave."""
+    """An attempt to connect in a thread, which the caller may abandon."""
 
     def __init__(self, address: PostgresAddress, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._is_left = False
+        self._is_abandoned = False
         self._connection: PostgresConnection | None = None
 
     def run(self) -> PostgresConnection:
         connection = PostgresConnection.open(self._address, self._timeout)
         with self._lock:
             self._connection = connection
-            if self._is_left:
+            if self._is_abandoned:
                 connection.close()
         return connection
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         with self._lock:
-            self._is_left = True
+            self._is_abandoned = True
             if self._connection is not None:
                 self._connection.close()
 

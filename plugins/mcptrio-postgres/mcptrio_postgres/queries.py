@@ -1,6 +1,6 @@
-"""Runs the work of the tools and resources: with a connection, a transaction, a deadline and progress reports.
+"""Runs the work of the tools and resources with a connection, in a transaction, and within a deadline.
 
-When a call is cancelled or times out, the server ends its statement, and its transaction is rolled back.
+When a call is cancelled or times out, its statement is cancelled on the server, and its transaction is rolled back.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from attrs import define, field, frozen
 from mcptrio import ToolError
 
 from .config import ALL, Config
-from .connection import ConnectionLost, PostgresConnection, ServerRefused
-from .errors import UNDEFINED_TABLE, explain_refusal
+from .connection import ConnectionLost, PostgresConnection, StatementFailed
+from .errors import UNDEFINED_TABLE, explain_error
 from .pool import DatabasePools
 
-__all__ = ["MARK", "ConfiguredDatabase", "PostgresAccess", "PostgresQueries", "Record", "rows_of"]
+__all__ = ["OWN_STATEMENT_MARK", "ConfiguredDatabase", "PostgresAccess", "PostgresQueries", "Record", "fetch_rows"]
 
-MARK: Final = "/* mcptrio */"
-"""A comment in the statements of the plugin, so that ``slow_queries`` can leave them out."""
+OWN_STATEMENT_MARK: Final = "/* mcptrio */"
+"""A comment in the statements of the plugin, by which ``slow_queries`` recognises and omits them."""
 
-_MARGIN: Final = 1000
-"""Milliseconds after the deadline of a call at which the server ends its statement if this process has not."""
+_MARGIN_MS: Final = 1000
+"""Milliseconds after the deadline of a call at which PostgreSQL itself ends a statement that was not cancelled."""
 _MAX_SHOWN_NAMES: Final = 20
 _MAX_SUGGESTED_TABLES: Final = 2000
 _TABLES: Final = """
@@ -43,9 +43,9 @@ Record = tuple[str | None, ...]
 
 
 class PostgresAccess(Enum):
-    """The transactions in which statements run."""
+    """The kinds of transactions in which statements run."""
 
-    OWN = "statements that read nothing but the catalogs"
+    OWN = "statements of the plugin that read only the catalogs"
     READ = "a statement of the model that only reads"
     WRITE = "a statement of the model that may write"
 
@@ -104,16 +104,16 @@ class PostgresQueries:
         *,
         sql: str = "",
     ) -> _T:
-        """Run work in a transaction, which is rolled back unless the work commits it.
+        """Run ``work`` in a transaction. It is rolled back unless ``work`` commits it.
 
         Args:
-            sql: The model's statement, for the position of an error.
+            sql: The model's statement, in which errors are located.
 
         Raises:
             ToolError: The work failed or took too long, or the database cannot be reached.
         """
         done: list[_T] = []
-        refused: ServerRefused | None = None
+        refused: StatementFailed | None = None
         try:
             with trio.move_on_after(self.config.query_timeout):
                 async with self.pools.by_name[database.name].connection() as connection:
@@ -121,46 +121,48 @@ class PostgresQueries:
                     done.append(await work(connection))
         except ConnectionLost as error:
             raise ToolError(f"the database {database.name}: {error}") from None
-        except ServerRefused as error:
+        except StatementFailed as error:
             refused = error
         if refused is not None:
-            raise explain_refusal(refused, sql, await self._tables_for(database, refused)) from None
-        if done:  # also if the deadline passed during the rollback
+            raise explain_error(refused, sql, await self._tables_for(database, refused)) from None
+        # There is a result even after the deadline if it passed during the rollback.
+        if done:
             return done[0]
-        what = ", and nothing was changed" if access is PostgresAccess.WRITE else ""
+        unchanged = ", and nothing was changed" if access is PostgresAccess.WRITE else ""
         raise ToolError(
-            f"stopped after {self.config.query_timeout:g} seconds{what}; restrict the query or add an index "
+            f"stopped after {self.config.query_timeout:g} seconds{unchanged}; restrict the query or add an index "
             "({tool:explain_query} shows what is slow)"
         )
 
-    async def ask(self, database: ConfiguredDatabase, sql: str, *parameters: str | None) -> list[Record]:
+    async def fetch_all(self, database: ConfiguredDatabase, sql: str, *parameters: str | None) -> list[Record]:
         """Run one statement of the plugin and return its rows."""
-        return await self.run(database, PostgresAccess.OWN, lambda connection: rows_of(connection, sql, *parameters))
+        return await self.run(database, PostgresAccess.OWN, lambda connection: fetch_rows(connection, sql, *parameters))
 
     async def tables(self, database: ConfiguredDatabase, *, limit: int) -> list[str]:
         """Return names of tables and views, with their schemas."""
-        return [row[0] or "" for row in await self.ask(database, f"{_TABLES} {limit}")]
+        return [row[0] or "" for row in await self.fetch_all(database, f"{_TABLES} {limit}")]
 
     def _database(self, name: str) -> ConfiguredDatabase:
         return ConfiguredDatabase(name=name, is_writable=ALL in self.config.writable or name in self.config.writable)
 
     def _begin(self, connection: PostgresConnection, access: PostgresAccess) -> str:
-        milliseconds = math.ceil(self.config.query_timeout * 1000) + _MARGIN
+        milliseconds = math.ceil(self.config.query_timeout * 1000) + _MARGIN_MS
         statements = [
             f"BEGIN READ {'WRITE' if access is PostgresAccess.WRITE else 'ONLY'}",
             f"SET LOCAL statement_timeout = {milliseconds}",
             f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}",
-            # The tokens of a statement are read with this setting.
+            # The tokenizer in statements.py assumes this setting.
             "SET LOCAL standard_conforming_strings = on",
-            # Ends a statement whose client has gone; servers on other systems refuse the setting.
-            f"SELECT set_config('client_connection_check_interval', '1s', true) WHERE version() ~ 'linux' {MARK}",
+            # PostgreSQL then ends a statement whose client has disconnected. Only servers on Linux accept the setting.
+            "SELECT set_config('client_connection_check_interval', '1s', true) WHERE version() ~ 'linux' "
+            f"{OWN_STATEMENT_MARK}",
         ]
         if access is PostgresAccess.READ and connection.is_superuser:
-            # A superuser may read files and run programs of the server's machine in a read-only transaction.
+            # Even in a read-only transaction, a superuser could read files and run programs on the server's machine.
             statements.append("SET LOCAL ROLE pg_read_all_data")
         return "; ".join(statements)
 
-    async def _tables_for(self, database: ConfiguredDatabase, refused: ServerRefused) -> list[str]:
+    async def _tables_for(self, database: ConfiguredDatabase, refused: StatementFailed) -> list[str]:
         if refused.code != UNDEFINED_TABLE:
             return []
         with suppress(ToolError):
@@ -168,9 +170,9 @@ class PostgresQueries:
         return []
 
 
-async def rows_of(connection: PostgresConnection, sql: str, *parameters: str | None) -> list[Record]:
+async def fetch_rows(connection: PostgresConnection, sql: str, *parameters: str | None) -> list[Record]:
     """Run one statement of the plugin on a connection and return its rows."""
-    result = await connection.ask(f"{sql} {MARK}", parameters)
+    result = await connection.execute(f"{sql} {OWN_STATEMENT_MARK}", parameters)
     columns = range(result.nfields)
     return [tuple(_text(result.get_value(number, column)) for column in columns) for number in range(result.ntuples)]
 

@@ -1,7 +1,7 @@
 """Schemas as resources, with completion of database and table names.
 
-A resource shows no more than a tool does. A table whose name contains a slash or is ``schema`` has no resource;
-describe_tables shows it.
+A resource shows only what a tool shows as well. A table whose name contains a slash or is ``schema`` has no resource,
+but describe_tables shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 from mcptrio import PluginSetup, ResourceNotFound, ToolError, completion, hookimpl, resource
 
 from .catalog import list_tables
-from .describing import describe
+from .describe_tools import describe
 from .queries import ConfiguredDatabase, PostgresQueries
 from .texts import table_text, tables_text
 
@@ -23,8 +23,8 @@ __all__ = ["SCHEMA", "TABLE", "DatabaseResources"]
 
 SCHEMA: Final = "postgres://{database}/schema"
 TABLE: Final = "postgres://{database}/{table}"
-_CANDIDATES: Final = 1000
-"""Names that are ranked for a completion. Users type more letters to find others."""
+_MAX_CANDIDATES: Final = 1000
+"""Maximum number of names among which a completion searches."""
 
 
 @frozen(eq=False)
@@ -36,17 +36,17 @@ class DatabaseResources:
     @resource(SCHEMA, name="schema", title="Tables of a database", mime_type="text/plain")
     async def schema(self, database: str) -> str:
         """The tables and views of a database, as returned by {tool:list_tables}."""
-        found = self._find(database, f"postgres://{database}/schema")
+        configured = self._find(database, f"postgres://{database}/schema")
         limit = self.queries.config.max_rows
-        return tables_text(await list_tables(self.queries, found, schema="", part="", limit=limit, after=""))
+        return tables_text(await list_tables(self.queries, configured, schema="", part="", limit=limit, after=""))
 
     @resource(TABLE, name="table", title="One table", mime_type="text/plain")
     async def table(self, database: str, table: str) -> str:
         """A table with its columns, keys and indexes, as returned by {tool:describe_tables}."""
         uri = f"postgres://{database}/{table}"
-        found = self._find(database, uri)
+        configured = self._find(database, uri)
         try:
-            [described] = await describe(self.queries, found, [table])
+            [described] = await describe(self.queries, configured, [table])
         except ToolError as error:
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
@@ -69,12 +69,12 @@ class DatabaseResources:
     @completion("resource", TABLE, "database")
     async def complete_database(self) -> list[str]:
         """Return names of databases."""
-        return [each.name for each in self.queries.all()][:_CANDIDATES]
+        return [each.name for each in self.queries.all()][:_MAX_CANDIDATES]
 
     @completion("resource", TABLE, "table")
     async def complete_table(self, arguments: Mapping[str, str]) -> list[str]:
         """Return names of tables in the chosen database."""
-        return await self.queries.tables(self.queries.find(arguments.get("database", "")), limit=_CANDIDATES)
+        return await self.queries.tables(self.queries.find(arguments.get("database", "")), limit=_MAX_CANDIDATES)
 
     def _find(self, name: str, uri: str) -> ConfiguredDatabase:
         try:

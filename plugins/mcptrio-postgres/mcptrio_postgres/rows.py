@@ -1,7 +1,7 @@
 """Pages of rows.
 
-The server keeps the position in a cursor and sends a few rows at a time, with long values already cut, so memory is
-limited to some rows here.
+PostgreSQL holds the position in a cursor. It sends a few rows at a time, with long values already cut, so only these
+rows are in memory here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from attrs import define, field, frozen
 
 from mcptrio import ToolError
 
-from .connection import ParsedStatement, PostgresConnection, ServerRefused
-from .values import BYTEA, Cell, Value, bound_values, cell
+from .connection import ParsedStatement, PostgresConnection, StatementFailed
+from .values import BYTEA, Cell, Value, encode_parameters, to_cell
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
@@ -27,10 +27,10 @@ __all__ = ["PageBounds", "PostgresRows", "ResultPage", "cursor_for", "position_o
 
 _CURSOR: Final = re.compile(r"(\d{1,9})-([0-9a-f]{16})")
 _MIN_CELL_CHARS: Final = 32
-"""Characters shown of a value, even in rows with very many columns."""
+"""Minimum length to which values are cut, even in rows with very many columns."""
 _FETCHED_ROWS: Final = 50
 _BYTEA_BYTES: Final = 32
-"""Bytes shown of a binary value. More of it is of no use to a model; ``encode()`` returns it as text."""
+"""Maximum number of bytes of a binary value that are shown. A model that needs more can use ``encode()``."""
 
 
 @frozen(kw_only=True)
@@ -52,17 +52,16 @@ class PostgresRows:
 class PageBounds:
     """The limits of one page."""
 
-    rows: int
-    size: int
-    """Bytes as JSON."""
-    cell: int
-    """Characters of one value."""
-    query: int
-    """Bytes of all parameters."""
+    max_rows: int
+    max_bytes: int
+    """Size of the rows as JSON."""
+    max_cell_chars: int
+    max_query_bytes: int
+    """Size of all parameters together."""
 
-    def cell_of(self, columns: int) -> int:
-        """Return the characters shown of a value in a row with so many columns."""
-        return min(self.cell, max(_MIN_CELL_CHARS, self.size // max(1, columns)))
+    def max_chars_of(self, columns: int) -> int:
+        """Return the maximum length of a shown value in a row with this number of columns."""
+        return min(self.max_cell_chars, max(_MIN_CELL_CHARS, self.max_bytes // max(1, columns)))
 
 
 @define(eq=False)
@@ -77,13 +76,13 @@ class ResultPage:
     _size: int = field(init=False, default=0)
 
     def add(self, result: PGresult) -> None:
-        """Add the rows of a result, as far as they fit."""
-        longest = self.bounds.cell_of(len(self.columns))
+        """Add the rows of a result until the page is full."""
+        longest = self.bounds.max_chars_of(len(self.columns))
         types = [result.ftype(at) for at in range(result.nfields)]
         for number in range(result.ntuples):
             if self.has_more:
                 return
-            row = [cell(result.get_value(number, at), type) for at, type in enumerate(types)]
+            row = [to_cell(result.get_value(number, at), type) for at, type in enumerate(types)]
             is_cut = False
             for at, value in enumerate(row):
                 limit = 2 + 2 * _BYTEA_BYTES if types[at] == BYTEA else longest
@@ -91,8 +90,8 @@ class ResultPage:
                     row[at] = value[:limit] + "…"
                     is_cut = True
             size = len(orjson.dumps(row)) + 1
-            # The first row is always included, or the next page would start at the same place.
-            if len(self.items) == self.bounds.rows or (self.items and self._size + size > self.bounds.size):
+            # The first row is always included; otherwise the next page would start at the same row.
+            if len(self.items) == self.bounds.max_rows or (self.items and self._size + size > self.bounds.max_bytes):
                 self.has_more = True
                 return
             self.items.append(tuple(row))
@@ -103,7 +102,7 @@ class ResultPage:
     def notes(self) -> tuple[str, ...]:
         if not self.is_cut:
             return ()
-        limit = self.bounds.cell_of(len(self.columns))
+        limit = self.bounds.max_chars_of(len(self.columns))
         return (
             f"values longer than {limit} characters are cut; substr(column::text, start, length) returns the rest, "
             "encode(column, 'base64') a binary value",
@@ -122,23 +121,23 @@ async def read_page(
     statement = await connection.prepare(sql)
     if not statement.columns:
         raise ToolError("the statement returns no columns")
-    values = bound_values(params, statement.parameter_types, limit=bounds.query)
+    values = encode_parameters(params, statement.parameter_types, limit=bounds.max_query_bytes)
     page = ResultPage(columns=statement.columns, bounds=bounds)
-    query = _with_cut_values(sql, statement, bounds.cell_of(len(statement.columns)))
+    query = _with_cut_values(sql, statement, bounds.max_chars_of(len(statement.columns)))
     try:
-        # Only SELECT, VALUES, TABLE and WITH are grammatical here, and WITH only if it changes nothing.
-        await connection.ask(f"DECLARE page NO SCROLL CURSOR FOR {query}", values, statement.parameter_types)
+        # In DECLARE CURSOR, the grammar allows only SELECT, VALUES, TABLE, and WITH without changes.
+        await connection.execute(f"DECLARE page NO SCROLL CURSOR FOR {query}", values, statement.parameter_types)
         if skip:
-            await connection.ask(f"MOVE FORWARD {skip} FROM page")
+            await connection.execute(f"MOVE FORWARD {skip} FROM page")
         while not page.has_more:
-            # One more than requested shows whether there are more.
-            wanted = min(_FETCHED_ROWS, bounds.rows + 1 - len(page.items))
-            result = await connection.ask(f"FETCH FORWARD {wanted} FROM page")
+            # One row more than requested shows whether there are more.
+            wanted = min(_FETCHED_ROWS, bounds.max_rows + 1 - len(page.items))
+            result = await connection.execute(f"FETCH FORWARD {wanted} FROM page")
             page.add(result)
             if result.ntuples < wanted:
                 break
-    except ServerRefused as error:
-        # The position is one in the statement with the cut values.
+    except StatementFailed as error:
+        # The position refers to the statement with the cut values, which the model did not write.
         error.position = 0
         raise
     return page
@@ -165,7 +164,7 @@ def position_of(cursor: str, database: str, query: str, params: Sequence[Value])
 
 
 def _with_cut_values(sql: str, statement: ParsedStatement, limit: int) -> str:
-    """Return a query with the same rows, whose values of variable length the server cuts."""
+    """Return a query for the same rows in which PostgreSQL cuts values of variable length."""
     names = [f"c{at}" for at in range(len(statement.columns))]
     shown = []
     for name, type, size in zip(names, statement.types, statement.sizes, strict=True):
@@ -177,11 +176,11 @@ def _with_cut_values(sql: str, statement: ParsedStatement, limit: int) -> str:
             shown.append(f"left({name}::text, {limit + 1})")
         else:
             shown.append(name)
-    # A comment at the end of the query must not contain the parenthesis.
+    # The line end keeps a comment at the end of the query from including the parenthesis.
     return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS q({', '.join(names)})"
 
 
 def _digest(database: str, query: str, params: Sequence[Value]) -> str:
-    # Not orjson, which rejects large integers and lone surrogates.
+    # orjson would reject large integers and lone surrogates.
     text = json.dumps([database, query, params], sort_keys=True)
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()

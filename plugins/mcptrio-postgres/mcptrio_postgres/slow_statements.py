@@ -1,4 +1,4 @@
-"""The statements that take most of a server's time, from the extension pg_stat_statements.
+"""Lists the statements that take the most time, from the extension pg_stat_statements.
 
 Source: PostgreSQL 15 documentation, F.32 "pg_stat_statements".
 """
@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 
 from attrs import frozen
 
-from .connection import PostgresConnection, ServerRefused
-from .queries import MARK, rows_of
+from .connection import PostgresConnection, StatementFailed
+from .queries import OWN_STATEMENT_MARK, fetch_rows
 
 __all__ = ["SlowOrder", "SlowStatement", "SlowStatements", "slow_statements"]
 
@@ -32,14 +32,14 @@ _EXTENSION: Final = """
     SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'pg_stat_statements'
 """
-# pg_stat_statements counts commands too, which are no queries.
+# pg_stat_statements also counts commands such as BEGIN, which are omitted.
 _STATEMENTS: Final = f"""
     SELECT s.calls, round(s.total_exec_time::numeric, 1), round(s.mean_exec_time::numeric, 2), s.rows,
         s.shared_blks_hit, s.shared_blks_read, left(regexp_replace(s.query, '\\s+', ' ', 'g'), {_MAX_CHARS + 1})
     FROM %s.pg_stat_statements s
     WHERE s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
         AND s.query !~* '^\\s*(begin|commit|rollback|discard|set|declare|fetch|move|close|deallocate|show|explain)\\M'
-        AND strpos(s.query, '{MARK}') = 0
+        AND strpos(s.query, '{OWN_STATEMENT_MARK}') = 0
     ORDER BY %s DESC LIMIT $1::int
 """
 
@@ -68,13 +68,13 @@ class SlowStatements:
 async def slow_statements(
     connection: PostgresConnection, database: str, *, order: SlowOrder, limit: int
 ) -> SlowStatements:
-    """Return the first statements in an order, or the advice to install the extension."""
-    found = await rows_of(connection, _EXTENSION)
+    """Return the first statements in an order, or advice on installing the extension."""
+    found = await fetch_rows(connection, _EXTENSION)
     if not found:
         return SlowStatements(database=database, items=(), advice=_INSTALL)
     try:
-        rows = await rows_of(connection, _STATEMENTS % (found[0][0], _SORT_KEYS[order]), str(limit))
-    except ServerRefused as error:
+        rows = await fetch_rows(connection, _STATEMENTS % (found[0][0], _SORT_KEYS[order]), str(limit))
+    except StatementFailed as error:
         if error.code == _NOT_LOADED:
             return SlowStatements(database=database, items=(), advice=_INSTALL)
         raise

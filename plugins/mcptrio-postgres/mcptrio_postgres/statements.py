@@ -1,9 +1,9 @@
 """Checks a statement by its tokens, before the server parses it.
 
-The server enforces that reading only reads: the statement is the query of a cursor in a READ ONLY transaction, which is
-rolled back. Some functions have effects that no transaction contains, such as reading a file of the server's machine;
-a call of one is refused here. This check improves messages and hinders accidents. It is no replacement for a role with
-few rights, because a function of the database can hide such a call.
+PostgreSQL enforces that a reading statement changes nothing: it is the query of a cursor in a READ ONLY transaction,
+which is rolled back. Some functions have effects outside of a transaction, such as reading a file of the server's
+machine, so this module refuses calls of them. The check improves messages and prevents accidents. It does not replace a
+role with few rights, because a function in the database can hide such a call.
 
 Source: PostgreSQL 15 documentation, 4.1 "Lexical Structure" and 9.27 "System Administration Functions".
 """
@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
-_REFUSED: Final = re.compile(
+_REFUSED_FUNCTIONS: Final = re.compile(
     r"""
     set_config | dblink\w* | crosstab\w* | connectby | ts_stat | (?:query|cursor|table|schema|database)_to_xml\w*
     | pg_read_file | pg_read_binary_file | pg_read_server_file\w* | pg_ls_\w+ | pg_stat_file | pg_file_\w+
@@ -46,7 +46,7 @@ _REFUSED: Final = re.compile(
     re.VERBOSE,
 )
 
-# A superuser reads as pg_read_all_data, which may read these as well.
+# The role pg_read_all_data, with which a superuser reads, may read these catalogs.
 _SECRET_CATALOGS: Final = frozenset(
     {"pg_authid", "pg_shadow", "pg_user_mapping", "pg_user_mappings", "pg_subscription", "pg_hba_file_rules"}
 )
@@ -54,7 +54,7 @@ _SECRET_CATALOGS: Final = frozenset(
 
 @frozen
 class Token:
-    """A word, a string or another sign of a statement; no space and no comment."""
+    """A word, a string or another symbol of a statement. Spaces and comments are not tokens."""
 
     kind: str
     text: str
@@ -62,7 +62,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name that a word or a quoted word means."""
+        """The name that a word or a quoted word stands for."""
         if self.kind == "quoted":
             return self.text.partition('"')[2].removesuffix('"').replace('""', '"')
         return self.text.lower()
@@ -81,14 +81,15 @@ def tokens(sql: str) -> Iterator[Token]:
 
 
 def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
-    """Return the one statement in a text, without a semicolon at its end.
+    """Return the only statement in a text, without a semicolon at its end.
 
     Args:
-        allowed: The words with which it may begin.
-        purpose: The end of the error if the statement begins otherwise.
+        allowed: The words with which the statement may begin.
+        purpose: The end of the error if it begins with another word.
 
     Raises:
-        ToolError: There is no statement or several, it begins otherwise, or it names a refused function or catalog.
+        ToolError: There is no statement or several, the statement begins with another word, or it names a refused
+            function or catalog.
     """
     found = list(tokens(sql))
     ends = [each for each in found if each.kind == "other" and each.text == ";"]
@@ -103,7 +104,7 @@ def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
 
 
 def first_word(found: Sequence[Token]) -> str:
-    """Return the word that begins a statement, in lower case, or the sign if it is none."""
+    """Return the first word of a statement in lower case, or its first symbol if that is not a word."""
     return next((each.name if each.kind == "word" else each.text for each in found if each.text != "("), "")
 
 
@@ -115,14 +116,14 @@ def _refuse_names(found: Sequence[Token]) -> None:
             raise ToolError(f"expected a name without escapes, got {token.text[:60]}")
         if token.name in _SECRET_CATALOGS:
             raise ToolError(f"the catalog {token.name} is not allowed: it may contain passwords")
-        if after.text == "(" and _REFUSED.fullmatch(token.name):
+        if after.text == "(" and _REFUSED_FUNCTIONS.fullmatch(token.name):
             raise ToolError(
                 f"the function {token.name} is not allowed: its effects are not limited to this query's transaction"
             )
 
 
 def _comment_end(sql: str, position: int) -> int:
-    """Return the end of a comment; comments nest."""
+    """Return the end of a comment, which may contain other comments."""
     depth = 1
     for edge in _COMMENT_EDGE.finditer(sql, position):
         depth += 1 if edge[0] == "/*" else -1
@@ -131,6 +132,6 @@ def _comment_end(sql: str, position: int) -> int:
     return len(sql)
 
 
-def _listed(words: Sequence[str]) -> str:
-    *others, last = [word.upper() for word in words]
+def _listed(message: Sequence[str]) -> str:
+    *others, last = [word.upper() for word in message]
     return f"{', '.join(others)} or {last}" if others else last

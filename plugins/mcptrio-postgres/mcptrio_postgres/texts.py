@@ -1,6 +1,6 @@
-"""The texts that a model reads of the tools' results.
+"""The texts of the tools' results, for models. Programs read the structured content instead.
 
-The tools render their results with these functions; programs read the structured content instead.
+The tools pass these functions as ``text=``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .slow_statements import SlowStatements
 from .values import Cell
 
 if TYPE_CHECKING:
-    from .changing import WriteResult
-    from .describing import Descriptions
-    from .reading import PostgresDatabaseList
+    from .describe_tools import Descriptions
+    from .read_tools import PostgresDatabaseList
+    from .write_tool import WriteResult
 
 __all__ = [
     "advice_text",
@@ -53,19 +53,19 @@ def written_text(written: WriteResult) -> str:
 
 
 def databases_text(databases: PostgresDatabaseList) -> str:
-    """One database a line."""
+    """A line for each database."""
     lines = [f"{each.name}: {each.address}{', writable' if each.writable else ''}" for each in databases.items]
     return "\n".join(lines or ["no databases"])
 
 
 def schemas_text(schemas: SchemaList) -> str:
-    """One schema a line, with the number of its tables."""
+    """A line for each schema, with the number of its tables."""
     lines = [f"{each.name} {each.tables} tables{_comment(each.comment)}" for each in schemas.items]
     return with_notes(lines or ["no schemas"], (), "more schemas" if schemas.truncated else "", schemas.next_cursor)
 
 
 def tables_text(tables: PostgresTableList) -> str:
-    """One table a line, below a line for its schema."""
+    """A line for each table, below a line for its schema."""
     lines = []
     schema = None
     for each in tables.items:
@@ -116,7 +116,7 @@ def plan_text(plan: PostgresPlan) -> str:
 
 
 def slow_text(statements: SlowStatements) -> str:
-    """One statement a line, after its statistics."""
+    """A line for each statement, after its statistics."""
     if statements.advice is not None:
         return statements.advice
     lines = ["calls|total ms|mean ms|rows|cache hits|query"]
@@ -141,7 +141,7 @@ def advice_text(advices: IndexAdvices) -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes in a few characters."""
+    """A size with a unit, such as ``12 MB``."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 10_000:
             return f"{size} {unit}"
@@ -158,7 +158,7 @@ def with_notes(lines: Sequence[str], notes: Iterable[str], more: str = "", curso
 
 
 def _inline(table: PostgresTable) -> tuple[dict[str, str], list[str]]:
-    """Return the constraints of single columns, to be shown with the column, and the others."""
+    """Return the constraints of single columns, which are shown with the column, and all other constraints."""
     names = {each.name for each in table.items}
     inline: dict[str, str] = {}
     others = []
@@ -169,8 +169,8 @@ def _inline(table: PostgresTable) -> tuple[dict[str, str], list[str]]:
         if column not in names or kind not in ("PRIMARY KEY", "UNIQUE", "FOREIGN KEY"):
             others.append(each)
             continue
-        words = f" ->{after.removeprefix(' REFERENCES')}" if kind == "FOREIGN KEY" else f" {kind.lower()}{after}"
-        inline[column] = inline.get(column, "") + words
+        message = f" ->{after.removeprefix(' REFERENCES')}" if kind == "FOREIGN KEY" else f" {kind.lower()}{after}"
+        inline[column] = inline.get(column, "") + message
     return inline, others
 
 

@@ -1,4 +1,4 @@
-"""The tools that show what is slow, and which indexes help or are of no use."""
+"""The tools that show slow statements, and missing and useless indexes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mcptrio import tool
 from .examples import in_database
 from .index_advice import IndexAdvices, advise_indexes
 from .queries import PostgresAccess, PostgresQueries
-from .reading import DatabaseName
+from .read_tools import DatabaseName
 from .slow_statements import SlowOrder, SlowStatements, slow_statements
 from .texts import advice_text, slow_text
 
-__all__ = ["Tuning"]
+__all__ = ["TuningTools"]
 
-Few = Annotated[int, Meta(ge=1, le=100)]
+SmallLimit = Annotated[int, Meta(ge=1, le=100)]
 
 
 @frozen(eq=False)
-class Tuning:
+class TuningTools:
     """The tools for performance."""
 
     queries: PostgresQueries
@@ -32,14 +32,14 @@ class Tuning:
         self,
         order: Annotated[SlowOrder, "Time of all calls, time per call, calls, or blocks read."] = "total",
         database: DatabaseName = "",
-        limit: Few = 10,
+        limit: SmallLimit = 10,
     ) -> SlowStatements:
         """List the statements that took the most time since the statistics began, with $1 for each constant."""
-        found = self.queries.find(database)
+        configured = self.queries.find(database)
         return await self.queries.run(
-            found,
+            configured,
             PostgresAccess.OWN,
-            lambda connection: slow_statements(connection, found.name, order=order, limit=limit),
+            lambda connection: slow_statements(connection, configured.name, order=order, limit=limit),
         )
 
     @tool(
@@ -59,9 +59,9 @@ class Tuning:
     ) -> IndexAdvices:
         """List foreign keys without an index, large tables that are scanned, and unused, redundant and invalid
         indexes."""
-        found = self.queries.find(database)
+        configured = self.queries.find(database)
         return await self.queries.run(
-            found,
+            configured,
             PostgresAccess.OWN,
-            lambda connection: advise_indexes(connection, found.name, schema=schema, limit=limit),
+            lambda connection: advise_indexes(connection, configured.name, schema=schema, limit=limit),
         )

@@ -1,7 +1,7 @@
 """Converts values between JSON and PostgreSQL's text form.
 
-Parameters of a call become text, whose type the server infers. Values of a result are JSON where JSON represents them
-exactly, and otherwise the text that PostgreSQL prints.
+Parameters of a call become text, whose type the server infers. A value of a result is a JSON value if JSON can
+represent it exactly, otherwise the text that PostgreSQL prints.
 
 Source: PostgreSQL 15 documentation, 8.15.6 "Array Input and Output Syntax"; RFC 8259 section 6 (integers beyond 2**53
 are not safe).
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from mcptrio import ToolError
 
-__all__ = ["BYTEA", "Cell", "Value", "bound_values", "cell"]
+__all__ = ["BYTEA", "Cell", "Value", "encode_parameters", "to_cell"]
 
 # Object ids of built-in types; they never change. Source: pg_type.dat of PostgreSQL.
 _BOOL: Final = 16
@@ -24,7 +24,7 @@ BYTEA: Final = 17
 _INTEGERS: Final = frozenset({20, 21, 23, 26})
 _FLOATS: Final = frozenset({700, 701})
 _JSON: Final = frozenset({114, 3802})
-_SAFE: Final = 2**53 - 1
+_MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer that all JSON readers preserve."""
 
 Cell: TypeAlias = bool | int | float | str | None
@@ -37,12 +37,12 @@ Value: TypeAlias = bool | int | float | str | list[Item] | dict[str, Any] | None
 """A value of a call. A list is an array of PostgreSQL, or JSON if the server expects that."""
 
 
-def cell(data: bytes | None, type: int) -> Cell:
+def to_cell(data: bytes | None, type: int) -> Cell:
     """Convert a value of a result.
 
     Args:
-        data: PostgreSQL's text form; ``None`` for NULL.
-        type: The oid of its type.
+        data: The value in PostgreSQL's text form; ``None`` for NULL.
+        type: The oid of the type of the value.
     """
     if data is None:
         return None
@@ -52,22 +52,22 @@ def cell(data: bytes | None, type: int) -> Cell:
         return text == "t"
     if type in _INTEGERS:
         number = int(text)
-        return number if -_SAFE <= number <= _SAFE else text
+        return number if -_MAX_SAFE_INTEGER <= number <= _MAX_SAFE_INTEGER else text
     if type in _FLOATS:
         real = float(text)
         return real if math.isfinite(real) else text
     return text
 
 
-def bound_values(values: Sequence[Value], types: Sequence[int], *, limit: int) -> list[str | None]:
+def encode_parameters(values: Sequence[Value], types: Sequence[int], *, limit: int) -> list[str | None]:
     """Convert the values of a call.
 
     Args:
         types: The oids of the types that the statement expects.
-        limit: Bytes of all values together.
+        limit: Maximum size of all values together, in bytes.
 
     Raises:
-        ToolError: There are too few or too many values, or one is too long or has no form in PostgreSQL.
+        ToolError: There are too few or too many values, they are too long, or PostgreSQL cannot represent one.
     """
     if len(values) != len(types):
         expected = f"{len(types)} values in params, for $1 to ${len(types)}" if types else "no params"
@@ -89,7 +89,7 @@ def _text(value: Value, type: int, at: int) -> str | None:
     if isinstance(value, list):
         return _array(value, at)
     text = _scalar(value)
-    # NUL has no form in PostgreSQL, and a lone surrogate none in UTF-8.
+    # PostgreSQL cannot represent NUL, and UTF-8 cannot represent a lone surrogate.
     if "\0" in text or not _is_unicode(text):
         raise ToolError(f"expected text without NUL and lone surrogates at `params[{at}]`")
     return text

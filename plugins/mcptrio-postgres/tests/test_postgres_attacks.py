@@ -116,7 +116,7 @@ async def test_cursor_that_only_reads_is_what_stops_statements(
     postgres_client: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server refuses what the check of the text would let pass."""
-    monkeypatch.setattr("mcptrio_postgres.reading.single_statement", lambda sql, *_: sql)
+    monkeypatch.setattr("mcptrio_postgres.read_tools.single_statement", lambda sql, *_: sql)
     before = shop.ask(STATE)
     async with postgres_client(max_connections=1) as client:
         for query in ATTACKS:

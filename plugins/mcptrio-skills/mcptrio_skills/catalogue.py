@@ -1,7 +1,7 @@
 """The served skills, their files and folders.
 
-A scan of the folders makes it, and the methods and resources read it. A catalogue never changes; a new scan makes a new
-one.
+A scan of the folders creates it; the methods, resources and tools read it. A catalogue is immutable; each scan creates
+a new one.
 
 Source: SEP-2640, "Skill Entries" and "Directory Resources".
 """
@@ -23,7 +23,7 @@ class File:
     """A file of a skill."""
 
     path: str
-    """Relative to the allowed folder: the path of the skill, a slash, and the path in the skill."""
+    """The path relative to the allowed folder: the path of the skill, a slash, and the path in the skill."""
     real: str
     """The resolved path."""
     digest: str
@@ -33,7 +33,7 @@ class File:
     fingerprint: tuple[int, ...] = field(repr=False)
     """Differs after each change of the file."""
     is_settled: bool = field(repr=False)
-    """True if the next change will change the fingerprint. A coarse clock hides a change that follows at once."""
+    """True if the next change will change the fingerprint. With a coarse clock, a change at once may not."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Skill:
         return next(file for file in self.files if file.path == f"{self.path}/{MANIFEST}")
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry of the index in wire form."""
+        """Return the entry for ``skills/list``, in wire form."""
         return {
             "uri": self.uri,
             "frontmatter": dict(self.frontmatter),
@@ -73,20 +73,20 @@ class Skill:
 
 @frozen(kw_only=True)
 class Catalogue:
-    """Everything that is served at one moment."""
+    """The skills, files and folders that are served."""
 
     skills: Mapping[str, Skill] = field(factory=dict)
     """The skills by URI, in the order of their paths."""
     files: Mapping[str, File] = field(factory=dict)
-    """By path."""
+    """The files by path."""
     folders: Mapping[str, tuple[str, ...]] = field(factory=dict)
-    """The paths in a folder, by its path. Above a skill, only what leads to skills."""
+    """The paths of a folder's entries, by the folder's path. Outside of skills, only folders that contain skills."""
     problems: tuple[str, ...] = ()
     """Skills that are not served, with the reasons, one line each."""
 
     @classmethod
     def of(cls, skills: list[Skill], problems: list[str]) -> Catalogue:
-        """A catalogue of skills with unique paths."""
+        """Return a catalogue of skills, which must have unique paths."""
         skills.sort(key=lambda skill: skill.path)
         files: dict[str, File] = {}
         folders: dict[str, set[str]] = {}

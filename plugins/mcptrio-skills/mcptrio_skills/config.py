@@ -1,6 +1,6 @@
-"""The settings of the operator: ``[plugins.skills]`` in mcptrio.toml.
+"""The operator's settings: ``[plugins.skills]`` in mcptrio.toml.
 
-mcptrio or an embedding program makes it. The operator can only tighten the limits of the extension.
+mcptrio or an embedding program creates a Config. The operator can lower the limits of the extension but not raise them.
 
 Source: SEP-2640 (io.modelcontextprotocol/skills), "Limits".
 """
@@ -18,15 +18,15 @@ __all__ = ["MAX_FILES", "MAX_SKILL_BYTES", "Config"]
 
 MAX_FILES = 512
 MAX_SKILL_BYTES = 16 * 1024 * 1024
-"""Limits of one skill that every host application accepts."""
+"""Limits of one skill. Every host accepts skills within these limits."""
 
 
-def _count(least: int, most: int) -> Any:
-    return and_(instance_of(int), ge(least), le(most))
+def _count(low: int, high: int) -> Any:
+    return and_(instance_of(int), ge(low), le(high))
 
 
-def _seconds(least: float, most: float) -> Any:
-    return and_(instance_of((int, float)), ge(least), le(most))
+def _seconds(low: float, high: float) -> Any:
+    return and_(instance_of((int, float)), ge(low), le(high))
 
 
 @frozen(kw_only=True)
@@ -34,38 +34,38 @@ class Config:
     """The settings of the plugin. Sizes are bytes, times seconds."""
 
     folders: tuple[Path, ...] = ()
-    """Absolute folders with skills: each folder below with a SKILL.md is one, and so is such a folder itself. Where two
-    have the same path below theirs, the first is served."""
+    """Absolute paths of folders with skills. A folder with a SKILL.md is a skill, at any depth. If skills of two
+    folders have the same relative path, that of the first folder is served."""
 
     ignore: tuple[str, ...] = (".*", "__pycache__", "*.pyc", "node_modules", "*~")
     """Globs of names that are not served at any depth."""
 
     max_files: int = field(default=MAX_FILES, validator=_count(1, MAX_FILES))
-    """Files of one skill, 1 to 512; a skill with more is not served."""
+    """Maximum files of one skill, 1 to 512; a skill with more is not served."""
 
     max_bytes: int = field(default=MAX_SKILL_BYTES, validator=_count(1, MAX_SKILL_BYTES))
-    """All files of one skill together, 1 to 16 MiB; a larger skill is not served."""
+    """Maximum size of all files of one skill, 1 to 16 MiB; a larger skill is not served."""
 
     max_skills: int = field(default=1000, validator=_count(1, 100_000))
-    """Skills that are served, 1 to 100,000; the first in the order of their paths."""
+    """Maximum skills that are served, 1 to 100,000: the first in the order of their paths."""
 
     max_visited: int = field(default=100_000, validator=_count(1, 10**7))
-    """Files and folders that are scanned, 1 to 10,000,000; further ones are not served."""
+    """Maximum files and folders that are scanned, 1 to 10,000,000; further ones are not served."""
 
     max_depth: int = field(default=12, validator=_count(1, 64))
-    """Depth of folders, 1 to 64; deeper ones are not served."""
+    """Maximum depth of folders, 1 to 64; deeper ones are not served."""
 
     page_size: int = field(default=50, validator=_count(1, 1000))
-    """Skills on one page of ``skills/list``, 1 to 1000; a page with many files is shorter."""
+    """Maximum skills on one page of ``skills/list``, 1 to 1000; a page with many files is shorter."""
 
     watch_interval: float = field(default=2.0, validator=_seconds(0, 86_400))
-    """Between two looks for changes, 0 to 86,400; 0: only when a client asks."""
+    """Seconds between two scans for changes, 0 to 86,400; 0 to scan only at requests."""
 
     ttl: float = field(default=0.0, validator=_seconds(0, 10**7))
-    """Time for which clients may cache a result, 0 or more."""
+    """Seconds for which clients may cache a result, 0 or more."""
 
     public: bool = False
-    """Let shared caches keep it: everybody who may use this server may see the skills."""
+    """Allow shared caches to store results. Only if everybody may see the skills."""
 
     def __attrs_post_init__(self) -> None:
         folders = []

@@ -1,9 +1,9 @@
 """The front matter of a SKILL.md, as the JSON object that clients compare with the file.
 
-The scan calls it. Hosts parse the same text with YAML 1.2 and compare field by field, so a scalar has the value of YAML
-1.2's core schema: ``yes`` and a date are strings, ``012`` is twelve. Values that JSON or another parser would read
-differently are refused. Only PyYAML's parser and composer are used, with the core schema's resolvers instead of those
-of YAML 1.1, so no Python object is constructed from the file.
+The scan calls it. Hosts parse the same text with YAML 1.2 and compare field by field, so a scalar has the value that
+the core schema of YAML 1.2 defines: ``yes`` and a date are strings, ``012`` is twelve. Values that JSON or another
+parser would read differently are refused. Only PyYAML's parser and composer are used, with the resolvers of the core
+schema instead of those of YAML 1.1, so no Python object is constructed from the file.
 
 Source: YAML 1.2.2, 10.3 "Core Schema"; Agent Skills specification, "Frontmatter"; SEP-2640, "Frontmatter".
 """
@@ -28,11 +28,11 @@ MAX_DEPTH = 32
 _BLOCK = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _MAX_SAFE_INTEGER = 2**53 - 1
-_DESCRIPTION = 1024
-_COMPATIBILITY = 500
+_MAX_DESCRIPTION_CHARS = 1024
+_MAX_COMPATIBILITY_CHARS = 500
 
 _TAG = "tag:yaml.org,2002:"
-_CORE: tuple[tuple[str, str, str], ...] = (
+_RESOLVERS: tuple[tuple[str, str, str], ...] = (
     ("null", r"~|null|Null|NULL|", "~nN"),
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
@@ -46,14 +46,14 @@ _CORE: tuple[tuple[str, str, str], ...] = (
 
 
 class BadSkill(Exception):
-    """A folder that looks like a skill and cannot be served; the message has the reason."""
+    """A skill cannot be served; the message has the reason."""
 
 
 def read_frontmatter(data: bytes) -> dict[str, Any]:
-    """The front matter of a SKILL.md.
+    """Parse the front matter of a SKILL.md.
 
     Raises:
-        BadSkill: it is missing, or violates the Agent Skills specification.
+        BadSkill: The front matter is missing, or violates the Agent Skills specification.
     """
     block = _BLOCK.match(data)
     if block is None:
@@ -67,17 +67,18 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
     value = _parse(text)
     if not isinstance(value, dict):
         raise BadSkill("expected front matter with fields, got something else")
-    _check_text(value, "description", _DESCRIPTION)
+    _check_text(value, "description", _MAX_DESCRIPTION_CHARS)
     _check_text(value, "name", 64)
     if "compatibility" in value:
-        _check_text(value, "compatibility", _COMPATIBILITY)
+        _check_text(value, "compatibility", _MAX_COMPATIBILITY_CHARS)
     return value
 
 
 def check_name(frontmatter: dict[str, Any], folder: str) -> None:
-    """
+    """Check the name of a skill.
+
     Raises:
-        BadSkill: the name breaks the rules for names, or is not that of the folder.
+        BadSkill: The name is invalid, or differs from that of the folder.
     """
     name = frontmatter["name"]
     if not _NAME.fullmatch(name):
@@ -86,21 +87,21 @@ def check_name(frontmatter: dict[str, Any], folder: str) -> None:
         raise BadSkill(f"name: expected that of the folder, {folder!r}, got {name!r}")
 
 
-def _check_text(value: dict[str, Any], key: str, longest: int) -> None:
+def _check_text(value: dict[str, Any], key: str, limit: int) -> None:
     text = value.get(key)
-    if not isinstance(text, str) or not text.strip() or len(text) > longest:
+    if not isinstance(text, str) or not text.strip() or len(text) > limit:
         got = f"{len(text)} characters" if isinstance(text, str) else "none" if text is None else repr(text)[:80]
-        raise BadSkill(f"{key}: expected a text of 1 to {longest} characters, got {got}")
+        raise BadSkill(f"{key}: expected a text of 1 to {limit} characters, got {got}")
 
 
 def _parse(text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  as PyYAML has it
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML requires a class attribute
 
-    for name, pattern, begins in _CORE:
-        # PyYAML uses this key for an empty scalar, which has no first character.
+    for name, pattern, begins in _RESOLVERS:
+        # PyYAML uses the empty string as the first character of an empty scalar.
         first = [*begins, ""] if name == "null" else list(begins)
         Loader.add_implicit_resolver(f"{_TAG}{name}", re.compile(rf"(?:{pattern})\Z"), first)
     try:
@@ -108,22 +109,22 @@ def _parse(text: str) -> Any:
         node = yaml.compose(text, Loader=Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # The first line of the file is the one with the dashes.
+        # Line 1 of the file is the opening "---".
         where = f" at line {mark.line + 2}" if mark is not None else ""
         raise BadSkill(f"expected YAML, got {getattr(error, 'problem', None) or 'something else'}{where}") from error
     return _read(node) if node is not None else None
 
 
 def _check_events(events: Any) -> None:
-    """Check the events before anything is built: their depth and number are limited, and aliases are refused.
+    """Check the events before nodes are composed: their depth and number are limited, and aliases are refused.
 
-    The composer and all later readers recurse, and a few aliases of aliases would expand to gigabytes of JSON.
+    The composer and all later readers are recursive, and nested aliases can expand to gigabytes of JSON.
     """
     depth = 0
     for number, event in enumerate(events):
         kind = type(event).__name__
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        # The stream and the document are events around the mapping.
+        # The start and end of the stream and the document are events, too.
         if depth > MAX_DEPTH + 2 or number > 2 * MAX_NODES:
             raise BadSkill(f"expected front matter of at most {MAX_NODES} values, {MAX_DEPTH} deep, got more")
         if kind == "AliasEvent":

@@ -1,7 +1,7 @@
-"""The present catalogue, and its subscribers.
+"""The current catalogue, and the scans that replace it.
 
-The plugin's object owns it; the methods, the resources and the watcher use it. There is one scan at a time, in a
-thread; a caller during a scan waits for the next one, so that its answer is newer than its request.
+``Skills`` owns it; the methods, the resources, the tools and the watcher use it. Only one scan runs at a time, in a
+thread. A call during a scan waits for the next scan, so its answer is newer than its request.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ T = TypeVar("T")
 
 @define
 class SkillIndex:
-    """The served skills. Empty until the first scan."""
+    """The served skills. The catalogue is empty until the first scan."""
 
     config: Config
     catalogue: Catalogue = field(init=False, factory=Catalogue)
     changed: Callable[[Catalogue, Catalogue], None] = field(init=False, default=lambda before, after: None)
     """Called with the catalogues before and after each change."""
     _scan_lock: trio.Lock = field(init=False, factory=trio.Lock)
-    _scans: int = field(init=False, default=0)
-    """The number of reads that have begun."""
-    _done: int = field(init=False, default=0)
-    """The number of the last read that has ended."""
+    _scans_begun: int = field(init=False, default=0)
+    """The number of scans that have begun."""
+    _last_done: int = field(init=False, default=0)
+    """The number of the last scan that has ended."""
     _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
 
     async def refresh(self) -> Catalogue:
-        """Read the folders. Concurrent calls share one read."""
-        scans_before = self._scans
+        """Scan the folders. Concurrent calls share one scan."""
+        scans_before = self._scans_begun
         async with self._scan_lock:
-            if self._done <= scans_before:
-                self._scans += 1
+            if self._last_done <= scans_before:
+                self._scans_begun += 1
                 scan = FolderScan(self.config, self.catalogue, check_cancelled)
-                # The thread changes nothing here, so one that hangs in a mount can be abandoned.
+                # The thread does not change this object, so a thread that hangs in a mount can be abandoned.
                 after = await self.run(scan.run)
-                self._done = self._scans
-                self._take(after)
+                self._last_done = self._scans_begun
+                self._replace(after)
         return self.catalogue
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a function in a thread. A cancelled one is abandoned, and ends when the system allows it."""
+        """Run a function in a thread. On cancellation the thread is abandoned; it ends when its system call returns."""
         return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
-    def _take(self, after: Catalogue) -> None:
+    def _replace(self, after: Catalogue) -> None:
         before, self.catalogue = self.catalogue, after
         for problem in after.problems:
             if problem not in before.problems:

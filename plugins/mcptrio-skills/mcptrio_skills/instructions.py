@@ -1,6 +1,6 @@
-"""The server instructions that tell a model of the skills.
+"""The server instructions that tell a model about the skills.
 
-Most hosts know nothing of the skills extension, so without these words their models never learn that there are skills.
+Most hosts do not know the skills extension. Without the instructions, their models would not know that skills exist.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from .catalogue import Catalogue
 __all__ = ["instructions_for"]
 
 MAX_LENGTH: Final = 4000
-"""Characters of the list; hosts put instructions in front of every conversation."""
+"""Maximum characters of the list. Hosts add the instructions to every conversation."""
 MAX_DESCRIPTION: Final = 200
-"""Characters of one description."""
+"""Maximum characters of one description."""
 
 
 def instructions_for(catalogue: Catalogue, tool_name: Callable[[str], str]) -> str | None:
-    """Return the instructions, or ``None`` without skills.
+    """Return the instructions, or ``None`` if there are no skills.
 
     Args:
-        tool_name: Returns the name that clients see of a tool.
+        tool_name: Returns the name of a tool that clients see.
     """
     if not catalogue.skills:
         return None

@@ -1,6 +1,6 @@
 """Pages of a sorted list, and their cursors.
 
-The methods that list use it. A cursor contains the last key, so it is valid on every replica and after changes.
+The methods that return lists use it. A cursor contains the last key, so it is valid on all replicas and after changes.
 
 Source: MCP 2026-07-28, server/utilities/pagination.
 """
@@ -20,10 +20,10 @@ _MAX_TEXT_CHARS = 16_384
 
 
 def text_param(params: dict[str, Any], name: str) -> str:
-    """A parameter that must be there.
+    """Return a required parameter.
 
     Raises:
-        InvalidParams: it is not, or is no text.
+        InvalidParams: The parameter is missing, not a text, or too long.
     """
     value = params.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
@@ -33,31 +33,31 @@ def text_param(params: dict[str, Any], name: str) -> str:
 
 
 def encode_cursor(kind: str, key: str) -> str:
-    """The cursor after a key.
+    """Return the cursor for the page after a key.
 
     Args:
-        kind: names the list, so that a cursor of another one is refused.
+        kind: The name of the list. A cursor of another list is refused.
     """
     return base64.urlsafe_b64encode(f"{kind}\0{key}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(kind: str, params: dict[str, Any], keys: Sequence[str]) -> int:
-    """Where a page begins.
+    """Return the index at which a page begins.
 
     Raises:
-        InvalidParams: not a cursor of this list.
+        InvalidParams: The cursor is not from this list.
     """
     cursor = params.get("cursor")
     if cursor is None:
         return 0
-    wrong = InvalidParams("expected a cursor given by this list at `cursor`")
+    error = InvalidParams("expected a cursor given by this list at `cursor`")
     if not isinstance(cursor, str) or len(cursor) > _MAX_TEXT_CHARS:
-        raise wrong
+        raise error
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise wrong from None
+        raise error from None
     found, separator, last = text.partition("\0")
     if found != kind or not separator:
-        raise wrong
+        raise error
     return sum(key <= last for key in keys)

@@ -1,8 +1,8 @@
-"""Scans the folders, and makes a catalogue.
+"""Scans the folders and returns a catalogue.
 
-Called in a worker thread. A skill is served as a whole or not at all: one with an unreadable file, a file outside the
-allowed folders, or too many files or bytes is omitted, with the reason in the catalogue. An unchanged file is not read
-again. As in git, its status decides, unless it is so recent that another change could have the same status.
+``SkillIndex`` runs it in a worker thread. A skill is served completely or not at all: a skill with an unreadable file,
+a file outside the allowed folders, or too many files or bytes is omitted, with the reason in the catalogue. A file with
+an unchanged status is not read again, unless the status is so recent that another change could have the same one.
 
 Source: SEP-2640, "Resources" (complete, with digests) and "Limits"; "racy git" in git's documentation.
 """
@@ -22,14 +22,14 @@ from attrs import define, field
 from .catalogue import Catalogue, File, Skill
 from .config import Config
 from .frontmatter import BadSkill, check_name, read_frontmatter
-from .opening import Forbidden, read_all, resolve
+from .no_follow import PathForbidden, read_all, resolve
 from .uris import MANIFEST
 
 __all__ = ["FolderScan"]
 
-_SETTLED = 2.5
-"""Seconds after which a change would show in a file's times; two for the coarsest file system."""
-_PROBLEMS = 100
+_SETTLE_SECONDS = 2.5
+"""Seconds after which another change would change the times of a file. The coarsest file system has 2 seconds."""
+_MAX_PROBLEMS = 100
 
 _TYPES = {
     ".md": "text/markdown",
@@ -48,7 +48,7 @@ _TYPES = {
     ".xml": "application/xml",
 }
 _MIME = mimetypes.MimeTypes()
-"""The standard library's own table; that of the machine would differ from one replica to the next."""
+"""The table of the standard library. The table of the machine could differ between replicas."""
 
 
 @define
@@ -57,19 +57,19 @@ class FolderScan:
 
     config: Config
     before: Catalogue
-    """The catalogue of the last scan."""
+    """The catalogue of the previous scan."""
     checkpoint: Callable[[], None]
     """A function that raises if the caller was cancelled."""
     _allowed: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
     """The allowed folder that is being scanned."""
-    _from: dict[str, str] = field(init=False, factory=dict)
+    _folder_of: dict[str, str] = field(init=False, factory=dict)
     """The allowed folder of each skill, by the skill's path."""
     _visited: int = field(init=False, default=0)
     _problems: list[str] = field(init=False, factory=list)
     _skills: dict[str, Skill] = field(init=False, factory=dict)
     _read: dict[str, File | BadSkill] = field(init=False, factory=dict)
-    """Files that were read in this scan, by path. A file of a nested skill belongs to the skill around it too."""
+    """Files that were read in this scan, by path. A file of a nested skill also belongs to the outer skill."""
 
     def run(self) -> Catalogue:
         """Scan all folders."""
@@ -78,85 +78,85 @@ class FolderScan:
             self._read.clear()
             self._folder = real
             if not os.path.isdir(real):
-                self._complain(str(folder), "there is no such folder")
+                self._add_problem(str(folder), "there is no such folder")
                 continue
-            # A folder that is a skill itself goes by its own name.
-            above = folder.name if os.path.isfile(os.path.join(real, MANIFEST)) else ""
-            self._walk(real, above, ())
+            # An allowed folder that is itself a skill has its own name as the path.
+            prefix = folder.name if os.path.isfile(os.path.join(real, MANIFEST)) else ""
+            self._scan_folder(real, prefix, ())
         return Catalogue.of(list(self._skills.values()), self._problems)
 
-    def _walk(self, real: str, path: str, around: tuple[tuple[int, int], ...]) -> dict[str, str]:
+    def _scan_folder(self, real: str, path: str, ancestors: tuple[tuple[int, int], ...]) -> dict[str, str]:
         """Scan a folder, and return the files below it.
 
         Args:
-            real: the folder, resolved.
-            path: relative to the allowed folder; empty for the folder itself.
-            around: the folders around it, to which a link may lead back.
+            real: The folder, resolved.
+            path: The path relative to the allowed folder; empty for the folder itself.
+            ancestors: The device and inode of each folder that contains this one, to detect cycles of links.
 
         Returns:
-            By path: the resolved place of each file, empty if it is forbidden.
+            The resolved path of each file by its relative path; empty for a forbidden file.
         """
         found: dict[str, str] = {}
         try:
             status = os.stat(real)
             identity = status.st_dev, status.st_ino
-            if identity in around:
-                self._complain(path, "a link leads back to a folder around it")
+            if identity in ancestors:
+                self._add_problem(path, "a link leads back to a folder around it")
                 return {path: ""}
             with os.scandir(real) as entries:
                 links = {entry.name: entry.is_symlink() for entry in entries}
         except OSError as error:
-            self._complain(path, error.strerror or "it cannot be listed")
+            self._add_problem(path, error.strerror or "it cannot be listed")
             return {path: ""}
         for name, is_link in sorted(links.items()):
             self.checkpoint()
-            if any(fnmatchcase(name, glob) for glob in self.config.ignore) or not _is_text(name):
+            if any(fnmatchcase(name, glob) for glob in self.config.ignore) or not _is_utf8_name(name):
                 continue
             self._visited += 1
             if self._visited > self.config.max_visited:
                 if self._visited == self.config.max_visited + 1:
-                    self._complain(
+                    self._add_problem(
                         path, f"more than {self.config.max_visited} files and folders; the others were not read"
                     )
                 break
-            below = f"{path}/{name}" if path else name
+            child_path = f"{path}/{name}" if path else name
             try:
-                target = os.path.join(real, name)  # a resolved folder's entries are in it, except links
+                target = os.path.join(real, name)  # resolved, unless the entry is a link
                 if is_link:
                     target = resolve(target, self._allowed)
                 mode = os.stat(target).st_mode
             except OSError:
-                found[below] = ""
+                found[child_path] = ""
                 continue
             if not stat.S_ISDIR(mode):
-                found[below] = target
-            elif len(around) >= self.config.max_depth:
-                self._complain(below, f"it is more than {self.config.max_depth} folders deep")
-                found[below] = ""
+                found[child_path] = target
+            elif len(ancestors) >= self.config.max_depth:
+                self._add_problem(child_path, f"it is more than {self.config.max_depth} folders deep")
+                found[child_path] = ""
             else:
-                found |= self._walk(target, below, (*around, identity))
+                found |= self._scan_folder(target, child_path, (*ancestors, identity))
         if path and found.get(f"{path}/{MANIFEST}"):
-            self._take(path, found)
+            self._add_skill(path, found)
         return found
 
-    def _take(self, path: str, found: Mapping[str, str]) -> None:
-        """Take a folder as a skill, if it is one."""
+    def _add_skill(self, path: str, found: Mapping[str, str]) -> None:
+        """Add a folder with a SKILL.md as a skill, or a problem if it cannot be served."""
         other = next((each for each in self._skills if self._collides(path, each)), None)
         if other is not None:
-            self._complain(path, f"an earlier folder has the skill {other}, whose files would be mixed with these")
+            self._add_problem(path, f"an earlier folder has the skill {other}, whose files would be mixed with these")
             return
         if len(self._skills) >= self.config.max_skills:
-            self._complain(path, f"there are {self.config.max_skills} skills already")
+            self._add_problem(path, f"there are {self.config.max_skills} skills already")
             return
         try:
             self._skills[path] = self._skill(path, found)
-            self._from[path] = self._folder
+            self._folder_of[path] = self._folder
         except BadSkill as error:
-            self._complain(path, str(error))
+            self._add_problem(path, str(error))
 
     def _collides(self, path: str, other: str) -> bool:
-        """Whether a skill of another folder is in the same place, or around it, or in it."""
-        return self._from[other] != self._folder and (
+        """Return True if the skill of another folder has the same path, contains this path, or is inside it."""
+        return self._folder_of[other] != self._folder and (
             path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
         )
 
@@ -166,7 +166,7 @@ class FolderScan:
             raise BadSkill("not all of its files have been read")
         if len(found) > config.max_files:
             raise BadSkill(f"expected at most {config.max_files} files, got {len(found)}")
-        # Before anything is read, because a skill may be far too large.
+        # Checked before anything is read, because the skill may be far too large.
         self._check_size(sum(_size(real) for real in found.values()))
         files = [self._file(each, real) for each, real in sorted(found.items())]
         self._check_size(sum(file.size for file in files))
@@ -188,18 +188,18 @@ class FolderScan:
             raise BadSkill(f"expected at most {self.config.max_bytes} bytes, got {size}")
 
     def _file(self, path: str, real: str) -> File:
-        done = self._read.get(path)
-        if done is None:
+        scanned = self._read.get(path)
+        if scanned is None:
             try:
-                done = self._read_file(path, real)
+                scanned = self._scan_file(path, real)
             except BadSkill as error:
-                done = error
-            self._read[path] = done
-        if isinstance(done, BadSkill):
-            raise done
-        return done
+                scanned = error
+            self._read[path] = scanned
+        if isinstance(scanned, BadSkill):
+            raise scanned
+        return scanned
 
-    def _read_file(self, path: str, real: str) -> File:
+    def _scan_file(self, path: str, real: str) -> File:
         if not real:
             raise BadSkill(f"{path}: expected a file in the allowed folders, got something else")
         try:
@@ -212,7 +212,7 @@ class FolderScan:
         data, status = self._content(real)
         if len(data) > self.config.max_bytes:
             raise BadSkill(f"{path}: expected at most {self.config.max_bytes} bytes, got more")
-        is_text = _decodes(data)
+        is_text = _is_utf8_text(data)
         return File(
             path=path,
             real=real,
@@ -221,19 +221,19 @@ class FolderScan:
             mime_type=_mime_type(path, is_text),
             is_text=is_text,
             fingerprint=_fingerprint(status),
-            is_settled=time.time() - max(status.st_mtime, status.st_ctime) > _SETTLED,
+            is_settled=time.time() - max(status.st_mtime, status.st_ctime) > _SETTLE_SECONDS,
         )
 
     def _content(self, real: str) -> tuple[bytes, os.stat_result]:
         try:
             return read_all(real, self.config.max_bytes, self.checkpoint)
-        except Forbidden as error:
+        except PathForbidden as error:
             raise BadSkill(f"{real}: {error}") from error
         except OSError as error:
             raise BadSkill(f"{real}: {error.strerror}") from error
 
-    def _complain(self, path: str, problem: str) -> None:
-        if len(self._problems) < _PROBLEMS:
+    def _add_problem(self, path: str, problem: str) -> None:
+        if len(self._problems) < _MAX_PROBLEMS:
             self._problems.append(f"{path or '.'}: {problem}")
 
 
@@ -252,7 +252,7 @@ def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _decodes(data: bytes) -> bool:
+def _is_utf8_text(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -260,8 +260,8 @@ def _decodes(data: bytes) -> bool:
     return b"\0" not in data
 
 
-def _is_text(name: str) -> bool:
-    """Return whether the name is UTF-8. Other names have no URI."""
+def _is_utf8_name(name: str) -> bool:
+    """Return True if a name is UTF-8. Other names have no URI."""
     try:
         name.encode()
     except UnicodeEncodeError:

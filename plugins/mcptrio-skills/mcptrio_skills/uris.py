@@ -1,7 +1,7 @@
 """The URI of a skill's file.
 
-The catalogue uses it. A path is the names below an allowed folder, joined by slashes; its URI is the same with other
-characters percent-encoded, so each path has one URI.
+The catalogue uses it. A path consists of names, relative to an allowed folder, and slashes. Its URI is the path with
+all other characters percent-encoded, so each path has one URI.
 
 Source: SEP-2640, "Resource Mapping"; RFC 3986, 3.2.2 (the first segment is a reg-name) and 3.3.
 """
@@ -20,6 +20,6 @@ _UNRESERVED = "-._~!$&'()*+,;="
 
 
 def uri_of(path: str) -> str:
-    """The URI of a file or folder."""
+    """Return the URI of a file or folder."""
     first, slash, rest = path.partition("/")
     return f"{SCHEME}{quote(first, safe=_UNRESERVED)}{slash}{quote(rest, safe=f'{_UNRESERVED}:@/')}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["shelf", "write_skill"]
+__all__ = ["skills_folder", "write_skill"]
 
 
 def write_skill(folder: Path, name: str | None = None, text: str = "# Instructions\n", **fields: str) -> Path:
@@ -19,9 +19,9 @@ def write_skill(folder: Path, name: str | None = None, text: str = "# Instructio
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Path:
+def skills_folder(tmp_path: Path) -> Path:
     """Return a folder with a skill, a skill with folders, and a skill within a skill."""
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "skills_folder"
     write_skill(folder / "git-workflow")
     pdf = write_skill(folder / "acme" / "pdf", license="MIT", metadata='{version: "2.1.0", since: 2026-01-02}')
     (pdf / "references" / "deep").mkdir(parents=True)

@@ -34,8 +34,8 @@ async def call_text(client: Client, tool: str, /, *, failed: bool = False, **arg
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_client_without_the_extension_lists_and_reads_skills(shelf: Path, revision: str) -> None:
-    async with connected(shelf, revision) as client:
+async def test_client_without_the_extension_lists_and_reads_skills(skills_folder: Path, revision: str) -> None:
+    async with connected(skills_folder, revision) as client:
         assert await call_text(client, "list_skills") == (
             "acme/pdf: What it is for.\nacme/pdf/nested: What it is for.\ngit-workflow: What it is for."
         )
@@ -49,10 +49,10 @@ async def test_client_without_the_extension_lists_and_reads_skills(shelf: Path, 
             assert await call_text(client, "read_skill_file", name="pdf", path=path) == "# Forms\r\n"
 
 
-async def test_unknown_names_and_binary_files_are_refused(shelf: Path) -> None:
-    (shelf.parent / "secret").write_text("secret")
-    write_skill(shelf / "other" / "pdf")
-    async with connected(shelf) as client:
+async def test_unknown_names_and_binary_files_are_refused(skills_folder: Path) -> None:
+    (skills_folder.parent / "secret").write_text("secret")
+    write_skill(skills_folder / "other" / "pdf")
+    async with connected(skills_folder) as client:
         assert await call_text(client, "read_skill", name="none", failed=True) == (
             "expected one of acme/pdf, acme/pdf/nested, git-workflow, other/pdf at `name`, got 'none'"
         )
@@ -93,6 +93,6 @@ async def test_long_texts_and_lists_are_read_in_pieces(tmp_path: Path) -> None:
         assert len(first.splitlines()) - 1 + len(rest.splitlines()) == 201
 
 
-async def test_definitions_take_few_tokens(shelf: Path, check_tokens: Any) -> None:
-    async with connected(shelf) as client:
+async def test_definitions_take_few_tokens(skills_folder: Path, check_tokens: Any) -> None:
+    async with connected(skills_folder) as client:
         await check_tokens(client, 208)

@@ -11,7 +11,7 @@ import pytest
 from mcptrio_skills.catalogue import Catalogue
 from mcptrio_skills.config import Config
 from mcptrio_skills.scan import FolderScan
-from mcptrio_skills.serving import Skills
+from mcptrio_skills.skills import Skills
 from mcptrio_skills.uris import uri_of
 
 from .conftest import write_skill
@@ -21,8 +21,8 @@ def look(*folders: Path, before: Catalogue | None = None, **settings: Any) -> Ca
     return FolderScan(Config(folders=folders, **settings), before or Catalogue(), lambda: None).run()
 
 
-def test_skill_contains_all_its_files(shelf: Path) -> None:
-    catalogue = look(shelf)
+def test_skill_contains_all_its_files(skills_folder: Path) -> None:
+    catalogue = look(skills_folder)
 
     assert list(catalogue.skills) == [
         "skill://acme/pdf/SKILL.md",
@@ -42,70 +42,70 @@ def test_skill_contains_all_its_files(shelf: Path) -> None:
         "references/FORMS.md",
         "references/deep/a%20b%25.png",
     ]
-    data = (shelf / "acme/pdf/references/FORMS.md").read_bytes()
+    data = (skills_folder / "acme/pdf/references/FORMS.md").read_bytes()
     assert entry["resources"][2]["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
     assert entry["resources"][2]["size"] == len(data)
     assert not catalogue.problems
     assert [file.mime_type for file in catalogue.files.values()][:4] == ["text/markdown"] * 3 + ["image/png"]
 
 
-def test_folders_list_only_paths_to_skills(shelf: Path) -> None:
-    (shelf / "acme" / "README.md").write_text("not of a skill")
-    folders = look(shelf).folders
+def test_folders_list_only_paths_to_skills(skills_folder: Path) -> None:
+    (skills_folder / "acme" / "README.md").write_text("not of a skill")
+    folders = look(skills_folder).folders
 
     assert folders["acme"] == ("acme/pdf",)
     assert folders["acme/pdf"] == ("acme/pdf/SKILL.md", "acme/pdf/nested", "acme/pdf/references")
     assert folders["acme/pdf/references"] == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep")
 
 
-def test_allowed_folder_can_be_a_skill(shelf: Path) -> None:
-    assert list(look(shelf / "git-workflow").skills) == ["skill://git-workflow/SKILL.md"]
+def test_allowed_folder_can_be_a_skill(skills_folder: Path) -> None:
+    assert list(look(skills_folder / "git-workflow").skills) == ["skill://git-workflow/SKILL.md"]
 
 
 def test_skill_uri_is_percent_encoded() -> None:
     assert uri_of("a b:c@d/e:f@g?#%é") == "skill://a%20b%3Ac%40d/e:f@g%3F%23%25%C3%A9"
 
 
-def test_excluded_file_names_are_not_served(shelf: Path) -> None:
-    skill = shelf / "git-workflow"
+def test_excluded_file_names_are_not_served(skills_folder: Path) -> None:
+    skill = skills_folder / "git-workflow"
     for name in (".env", "x.pyc", "x~", "__pycache__/x", ".git/config"):
         (skill / name).parent.mkdir(exist_ok=True)
         (skill / name).write_text("secret")
-    write_skill(shelf / ".hidden" / "other")
-    os.mkdir(os.fsencode(shelf) + b"/git-workflow/\xff")
+    write_skill(skills_folder / ".hidden" / "other")
+    os.mkdir(os.fsencode(skills_folder) + b"/git-workflow/\xff")
 
-    assert len(look(shelf).skills["skill://git-workflow/SKILL.md"].files) == 1
-    assert len(look(shelf).skills) == 3
-    assert len(look(shelf, ignore=()).skills["skill://git-workflow/SKILL.md"].files) == 6
+    assert len(look(skills_folder).skills["skill://git-workflow/SKILL.md"].files) == 1
+    assert len(look(skills_folder).skills) == 3
+    assert len(look(skills_folder, ignore=()).skills["skill://git-workflow/SKILL.md"].files) == 6
 
 
-def test_links_are_allowed_by_their_resolved_target(shelf: Path, tmp_path: Path) -> None:
+def test_links_are_allowed_by_their_resolved_target(skills_folder: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("secret")
-    (shelf / "git-workflow" / "inside.md").symlink_to(shelf / "acme/pdf/references/FORMS.md")
-    (shelf / "linked").symlink_to(shelf / "acme" / "pdf" / "nested")
-    good = look(shelf)
+    (skills_folder / "git-workflow" / "inside.md").symlink_to(skills_folder / "acme/pdf/references/FORMS.md")
+    (skills_folder / "linked").symlink_to(skills_folder / "acme" / "pdf" / "nested")
+    good = look(skills_folder)
     assert good.files["git-workflow/inside.md"].size == len("# Forms\r\n")
     assert good.problems == ("linked: name: expected that of the folder, 'linked', got 'nested'",)
 
     for target in (secret, tmp_path / "none", Path("/etc/passwd")):
-        (shelf / "git-workflow" / "out.md").symlink_to(target)
-        bad = look(shelf)
+        (skills_folder / "git-workflow" / "out.md").symlink_to(target)
+        bad = look(skills_folder)
         assert "skill://git-workflow/SKILL.md" not in bad.skills
         assert "git-workflow: git-workflow/out.md: expected a file in the allowed folders, got something else" in (
             bad.problems
         )
-        (shelf / "git-workflow" / "out.md").unlink()
-    (shelf / "git-workflow" / "around").symlink_to(shelf)
-    assert any("leads back to a folder around it" in problem for problem in look(shelf).problems)
-    (shelf / "out").symlink_to(tmp_path)
-    assert not any(path.startswith("out/") for path in look(shelf).files)
+        (skills_folder / "git-workflow" / "out.md").unlink()
+    (skills_folder / "git-workflow" / "around").symlink_to(skills_folder)
+    assert any("leads back to a folder around it" in problem for problem in look(skills_folder).problems)
+    (skills_folder / "out").symlink_to(tmp_path)
+    assert not any(path.startswith("out/") for path in look(skills_folder).files)
 
 
-def test_named_pipe_does_not_block_the_scan(shelf: Path) -> None:
-    os.mkfifo(shelf / "git-workflow" / "pipe")
+def test_named_pipe_does_not_block_the_scan(skills_folder: Path) -> None:
+    os.mkfifo(skills_folder / "git-workflow" / "pipe")
 
-    catalogue = look(shelf)
+    catalogue = look(skills_folder)
 
     assert len(catalogue.skills) == 2
     assert "no regular file" in catalogue.problems[0]
@@ -122,8 +122,8 @@ def test_named_pipe_does_not_block_the_scan(shelf: Path) -> None:
         ({"max_visited": 3}, "more than 3 files and folders"),
     ],
 )
-def test_skill_over_a_limit_is_refused(shelf: Path, settings: dict[str, Any], problem: str) -> None:
-    catalogue = look(shelf, **settings)
+def test_skill_over_a_limit_is_refused(skills_folder: Path, settings: dict[str, Any], problem: str) -> None:
+    catalogue = look(skills_folder, **settings)
 
     assert any(problem in each for each in catalogue.problems), catalogue.problems
     for skill in catalogue.skills.values():
@@ -136,27 +136,27 @@ def test_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
         Config(**settings)
 
 
-def test_refused_skill_does_not_affect_others(shelf: Path) -> None:
-    (shelf / "git-workflow" / "SKILL.md").write_text("no front matter")
-    write_skill(shelf / "Bad_Name")
-    write_skill(shelf / "other", name="different")
+def test_refused_skill_does_not_affect_others(skills_folder: Path) -> None:
+    (skills_folder / "git-workflow" / "SKILL.md").write_text("no front matter")
+    write_skill(skills_folder / "Bad_Name")
+    write_skill(skills_folder / "other", name="different")
 
-    catalogue = look(shelf)
+    catalogue = look(skills_folder)
 
     assert len(catalogue.skills) == 2
     assert [problem.partition(":")[0] for problem in catalogue.problems] == ["Bad_Name", "git-workflow", "other"]
-    assert tuple(Skills(Config(folders=(shelf,))).doctor()) == catalogue.problems
+    assert tuple(Skills(Config(folders=(skills_folder,))).doctor()) == catalogue.problems
 
 
-def test_duplicate_path_belongs_to_the_first_folder(shelf: Path, tmp_path: Path) -> None:
+def test_duplicate_path_belongs_to_the_first_folder(skills_folder: Path, tmp_path: Path) -> None:
     """This holds also for a path within another one: their files would be mixed."""
     second = tmp_path / "second"
     for path in ("git-workflow", "acme", "acme/pdf/more", "fresh"):
         write_skill(second / path)
 
-    catalogue = look(shelf, second, tmp_path / "none")
+    catalogue = look(skills_folder, second, tmp_path / "none")
 
-    assert [uri for uri in catalogue.skills if uri not in look(shelf).skills] == ["skill://fresh/SKILL.md"]
+    assert [uri for uri in catalogue.skills if uri not in look(skills_folder).skills] == ["skill://fresh/SKILL.md"]
     assert sorted(problem.partition(":")[0] for problem in catalogue.problems) == [
         str(tmp_path / "none"),
         "acme",
@@ -165,35 +165,35 @@ def test_duplicate_path_belongs_to_the_first_folder(shelf: Path, tmp_path: Path)
     ]
 
 
-def test_unchanged_file_is_not_read_again(shelf: Path) -> None:
-    file = shelf / "git-workflow" / "SKILL.md"
-    first = look(shelf)
+def test_unchanged_file_is_not_read_again(skills_folder: Path) -> None:
+    file = skills_folder / "git-workflow" / "SKILL.md"
+    first = look(skills_folder)
     assert not first.files["git-workflow/SKILL.md"].is_settled
 
-    for path in shelf.rglob("*"):
+    for path in skills_folder.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
     # Its change time is recent and cannot be set, so a change in the same tick could go unnoticed.
-    second = look(shelf, before=first)
+    second = look(skills_folder, before=first)
     assert not second.files["git-workflow/SKILL.md"].is_settled
     file.write_bytes(file.read_bytes().replace(b"it is", b"it\xc2\xb4s"))
-    third = look(shelf, before=second)
+    third = look(skills_folder, before=second)
     assert third.skills["skill://git-workflow/SKILL.md"].frontmatter["description"] == "What it´s for."
     assert third.files["acme/pdf/SKILL.md"] == second.files["acme/pdf/SKILL.md"]
 
 
-def test_settled_file_is_not_read_again(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_file_is_not_read_again(skills_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcptrio_skills import scan
 
-    monkeypatch.setattr(scan, "_SETTLED", -1.0)
-    first = look(shelf)
+    monkeypatch.setattr(scan, "_SETTLE_SECONDS", -1.0)
+    first = look(skills_folder)
     opened: list[str] = []
     real = scan.read_all
     monkeypatch.setattr(scan, "read_all", lambda path, *rest: (opened.append(path), real(path, *rest))[1])
 
-    second = look(shelf, before=first)
-    (shelf / "git-workflow" / "new.md").write_text("new")
-    third = look(shelf, before=second)
+    second = look(skills_folder, before=first)
+    (skills_folder / "git-workflow" / "new.md").write_text("new")
+    third = look(skills_folder, before=second)
 
     assert second == first
-    assert opened == [str(shelf / "git-workflow" / "new.md")]
+    assert opened == [str(skills_folder / "git-workflow" / "new.md")]
     assert len(third.files) == len(first.files) + 1

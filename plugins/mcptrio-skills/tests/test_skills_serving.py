@@ -17,7 +17,7 @@ import pytest
 import trio
 import trio.testing
 from mcptrio_skills import Config, Skills
-from mcptrio_skills.serving import EXTENSION
+from mcptrio_skills.skills import EXTENSION
 
 from mcptrio import Client, InvalidParams, MCPError, ResourceNotFound, Server, connect
 from mcptrio.client import Change
@@ -40,9 +40,9 @@ async def uris(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_instructions_name_the_skills(shelf: Path, revision: str) -> None:
+async def test_instructions_name_the_skills(skills_folder: Path, revision: str) -> None:
     """Models of hosts without the extension use them."""
-    async with connected(shelf, revision=revision) as client:
+    async with connected(skills_folder, revision=revision) as client:
         listed = await uris(client)
         assert client.instructions is not None
         assert [uri for uri in listed if f"- {uri}: " in client.instructions] == listed
@@ -61,8 +61,8 @@ async def test_instructions_stay_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_host_can_list_get_read_and_verify_a_skill(shelf: Path, revision: str) -> None:
-    async with connected(shelf, revision=revision, ttl=60, public=True) as client:
+async def test_host_can_list_get_read_and_verify_a_skill(skills_folder: Path, revision: str) -> None:
+    async with connected(skills_folder, revision=revision, ttl=60, public=True) as client:
         listing = await client.request("skills/list", {})
         assert (listing["ttlMs"], listing["cacheScope"], listing["resultType"]) == (60_000, "public", "complete")
         assert "nextCursor" not in listing
@@ -82,8 +82,8 @@ async def test_host_can_list_get_read_and_verify_a_skill(shelf: Path, revision: 
                 assert f"sha256:{hashlib.sha256(data).hexdigest()}" == row["digest"]
 
 
-async def test_extension_and_resources_are_advertised(shelf: Path) -> None:
-    async with connected(shelf) as client:
+async def test_extension_and_resources_are_advertised(skills_folder: Path) -> None:
+    async with connected(skills_folder) as client:
         assert client.capabilities.extensions == {EXTENSION: {"directoryRead": True}}
         assert client.capabilities.resources is not None
         listed = {resource.uri: resource async for resource in client.resources()}
@@ -93,12 +93,12 @@ async def test_extension_and_resources_are_advertised(shelf: Path) -> None:
     assert len(listed) == 3
     pdf = listed["skill://acme/pdf/SKILL.md"]
     assert (pdf.name, pdf.description, pdf.mime_type) == ("pdf", "What it is for.", "text/markdown")
-    assert pdf.size == (shelf / "acme/pdf/SKILL.md").stat().st_size
+    assert pdf.size == (skills_folder / "acme/pdf/SKILL.md").stat().st_size
     assert template.uri_template == "skill://{+path}"
 
 
-async def test_skills_are_listed_in_pages(shelf: Path) -> None:
-    async with connected(shelf, page_size=1) as client:
+async def test_skills_are_listed_in_pages(skills_folder: Path) -> None:
+    async with connected(skills_folder, page_size=1) as client:
         found: list[str] = []
         params: dict[str, Any] = {}
         while True:
@@ -116,8 +116,8 @@ async def test_skills_are_listed_in_pages(shelf: Path) -> None:
                 assert raised.value.code == -32602
 
 
-async def test_folders_are_read_level_by_level(shelf: Path) -> None:
-    async with connected(shelf) as client:
+async def test_folders_are_read_level_by_level(skills_folder: Path) -> None:
+    async with connected(skills_folder) as client:
         read = await client.request("resources/directory/read", {"uri": "skill://acme/pdf"})
         assert read["resources"] == [
             {
@@ -125,7 +125,7 @@ async def test_folders_are_read_level_by_level(shelf: Path) -> None:
                 "name": "pdf",
                 "description": "What it is for.",
                 "mimeType": "text/markdown",
-                "size": (shelf / "acme/pdf/SKILL.md").stat().st_size,
+                "size": (skills_folder / "acme/pdf/SKILL.md").stat().st_size,
             },
             {"uri": "skill://acme/pdf/nested", "name": "nested", "mimeType": "inode/directory"},
             {"uri": "skill://acme/pdf/references", "name": "references", "mimeType": "inode/directory"},
@@ -159,74 +159,74 @@ async def test_folders_are_read_level_by_level(shelf: Path) -> None:
         ("resources/read", "skill:///etc/passwd"),
     ],
 )
-async def test_unserved_uri_is_refused(shelf: Path, method: str, uri: Any) -> None:
-    (shelf.parent / "secret").write_text("secret")
-    (shelf / "acme" / "README.md").write_text("not of a skill")
-    async with connected(shelf, revision="2026-07-28") as client:
+async def test_unserved_uri_is_refused(skills_folder: Path, method: str, uri: Any) -> None:
+    (skills_folder.parent / "secret").write_text("secret")
+    (skills_folder / "acme" / "README.md").write_text("not of a skill")
+    async with connected(skills_folder, revision="2026-07-28") as client:
         with pytest.raises(MCPError) as raised:
             await client.request(method, {"uri": uri})
 
     assert isinstance(raised.value, ResourceNotFound if isinstance(uri, str) else InvalidParams)
 
 
-async def test_change_is_visible_to_the_next_request(shelf: Path) -> None:
-    async with connected(shelf, watch_interval=0) as client:
+async def test_change_is_visible_to_the_next_request(skills_folder: Path) -> None:
+    async with connected(skills_folder, watch_interval=0) as client:
         before = await client.request("skills/get", {"uri": "skill://git-workflow/SKILL.md"})
-        (shelf / "git-workflow" / "SKILL.md").write_text("---\nname: git-workflow\ndescription: New.\n---\n")
+        (skills_folder / "git-workflow" / "SKILL.md").write_text("---\nname: git-workflow\ndescription: New.\n---\n")
         after = await client.request("skills/get", {"uri": "skill://git-workflow/SKILL.md"})
         assert before["skill"]["resources"] != after["skill"]["resources"]
         assert after["skill"]["frontmatter"]["description"] == "New."
 
-        write_skill(shelf / "another")
+        write_skill(skills_folder / "another")
         assert "skill://another/SKILL.md" in await uris(client)
-        (shelf / "another" / "SKILL.md").unlink()
+        (skills_folder / "another" / "SKILL.md").unlink()
         assert "skill://another/SKILL.md" not in await uris(client)
         with pytest.raises(MCPError):
             await client.read_resource("skill://another/SKILL.md")
 
 
-async def test_file_replaced_by_a_link_is_not_read(shelf: Path, tmp_path: Path) -> None:
+async def test_file_replaced_by_a_link_is_not_read(skills_folder: Path, tmp_path: Path) -> None:
     """It is replaced between the scan and the read."""
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    async with connected(shelf, watch_interval=0) as client:
-        file = shelf / "acme/pdf/references/FORMS.md"
+    async with connected(skills_folder, watch_interval=0) as client:
+        file = skills_folder / "acme/pdf/references/FORMS.md"
         file.unlink()
         file.symlink_to(secret)
         with pytest.raises(MCPError):
             await client.read_resource("skill://acme/pdf/references/FORMS.md")
         file.unlink()
-        (shelf / "acme/pdf/references").rename(shelf / "acme/pdf/moved")
+        (skills_folder / "acme/pdf/references").rename(skills_folder / "acme/pdf/moved")
         (tmp_path / "FORMS.md").write_text("secret")
-        (shelf / "acme/pdf/references").symlink_to(tmp_path)
+        (skills_folder / "acme/pdf/references").symlink_to(tmp_path)
         with pytest.raises(MCPError):
             await client.read_resource("skill://acme/pdf/references/FORMS.md")
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_subscribers_and_lists_are_notified(shelf: Path, revision: str) -> None:
+async def test_subscribers_and_lists_are_notified(skills_folder: Path, revision: str) -> None:
     uri = "skill://acme/pdf/references/FORMS.md"
-    async with connected(shelf, revision=revision) as client:
+    async with connected(skills_folder, revision=revision) as client:
         async with client.subscribe([uri], resources=True) as changes:
-            (shelf / "acme/pdf/references/FORMS.md").write_text("# Other forms\n")
+            (skills_folder / "acme/pdf/references/FORMS.md").write_text("# Other forms\n")
             assert await anext(changes) == Change("resource", uri)
-            write_skill(shelf / "another")
+            write_skill(skills_folder / "another")
             while (await anext(changes)).kind != "resources":
                 pass
         assert "skill://another/SKILL.md" in [each.uri async for each in client.resources()]
 
 
-async def test_paths_are_completed(shelf: Path) -> None:
-    async with connected(shelf) as client:
+async def test_paths_are_completed(skills_folder: Path) -> None:
+    async with connected(skills_folder) as client:
         completed = await client.complete("resource", "skill://{+path}", "path", "acme/pdf/ref")
 
     assert completed.values == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep/a b%.png")
 
 
-async def test_rejected_skill_is_logged_once(shelf: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write_skill(shelf / "Bad_Name")
+async def test_rejected_skill_is_logged_once(skills_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_skill(skills_folder / "Bad_Name")
     with caplog.at_level(logging.WARNING, "mcptrio_skills"):
-        async with connected(shelf) as client:
+        async with connected(skills_folder) as client:
             for _ in range(3):
                 await uris(client)
 
@@ -240,7 +240,7 @@ async def test_missing_folders_setting_is_logged(caplog: pytest.LogCaptureFixtur
     assert "[plugins.skills]" in caplog.text
 
 
-async def test_concurrent_requests_share_a_scan(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_a_scan(skills_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcptrio_skills import index as module
 
     scans: list[object] = []
@@ -255,7 +255,7 @@ async def test_concurrent_requests_share_a_scan(shelf: Path, monkeypatch: pytest
             return super().run()
 
     monkeypatch.setattr(module, "FolderScan", Counted)
-    async with connected(shelf, watch_interval=0) as client, trio.open_nursery() as nursery:
+    async with connected(skills_folder, watch_interval=0) as client, trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(uris, client)
         await trio.testing.wait_all_tasks_blocked()
@@ -264,8 +264,8 @@ async def test_concurrent_requests_share_a_scan(shelf: Path, monkeypatch: pytest
     assert len(scans) <= 3  # one at the start, one that runs, one for the requests that arrived meanwhile
 
 
-async def test_table_of_the_configuration_file_is_read(shelf: Path) -> None:
-    table = {"folders": [str(shelf)], "ignore": ["nested"], "page_size": 10}
+async def test_table_of_the_configuration_file_is_read(skills_folder: Path) -> None:
+    table = {"folders": [str(skills_folder)], "ignore": ["nested"], "page_size": 10}
     async with connect(
         Server(plugins=[Skills], config={"Skills": table}, settings=ServerSettings(strict=True))
     ) as client:
@@ -283,8 +283,8 @@ def test_yaml_parser_is_imported_when_needed() -> None:
     assert done.stdout == "False\n"
 
 
-async def test_closed_server_lists_no_skills(shelf: Path) -> None:
-    server = Server(plugins=[Skills(Config(folders=(shelf,)))])
+async def test_closed_server_lists_no_skills(skills_folder: Path) -> None:
+    server = Server(plugins=[Skills(Config(folders=(skills_folder,)))])
     async with server.open():
         assert len(server.catalog.resources.resources) == 3
 

@@ -1,4 +1,4 @@
-"""The URL of a database, checked: where it is, how it is reached safely, and its name in errors."""
+"""The URL of a database: its checks, the parameters of connections, and the name of the database in errors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Address", "read_address"]
 
 _PREFIX: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _SECURE_MODES: Final = ("require", "verify-ca", "verify-full")
-# Files with the authorities of the system. The OpenSSL of the wheel of psycopg does not know where they are.
+# Files with the system's certificate authorities. The OpenSSL in psycopg's wheel does not know their location.
 _AUTHORITIES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-# Seconds that libpq takes at least for a connection; it rounds smaller values up.
+# Seconds. libpq rounds a smaller connect_timeout up to this.
 _MIN_CONNECT_TIMEOUT: Final = 2
 
 
@@ -38,18 +38,18 @@ class Address:
     """The address of the database. Neither :attr:`label` nor :attr:`url` contains a password."""
 
     label: str
-    """Names the engine in errors: ``postgresql at db.example:5432``."""
+    """The name of the engine in errors: ``postgresql at db.example:5432``."""
     url: str
-    """The URL for commands in messages."""
+    """The URL for commands that messages advise to run."""
     schema: str
     parameters: Mapping[str, Any]
     password_file: Path | None
 
     def connection_parameters(self) -> dict[str, Any]:
-        """Return the parameters of a connection. Reads the file with the password, which may have changed.
+        """Return the parameters of a connection. Reads the password file each time, because it may have changed.
 
         Raises:
-            StoreFailed: The file cannot be read.
+            StoreFailed: The password file cannot be read.
         """
         found = dict(self.parameters)
         if self.password_file is not None:
@@ -62,9 +62,9 @@ class Address:
         return found
 
     def session_statements(self, *, statement_timeout: float) -> bytes:
-        """Return the statements to begin each connection with.
+        """Return the statements that each new connection executes.
 
-        They are not ``options`` of the connection, which PgBouncer refuses.
+        They are not passed as ``options`` of the connection, which PgBouncer refuses.
         """
         milliseconds = math.ceil(statement_timeout * 1000)
         settings = {
@@ -73,11 +73,11 @@ class Address:
             "statement_timeout": milliseconds,
             # A replica that stops in a transaction must not hold locks for long.
             "idle_in_transaction_session_timeout": 2 * milliseconds,
-            # Before the tables are analyzed, the planner takes them for small, and compares each row with each item
-            # of a batch instead of using an index.
+            # Before the tables are analyzed, the planner assumes that they are small, and compares each row with each
+            # item of a batch without an index.
             "enable_seqscan": "off",
-            # A plan that must scan a table anyway has a huge cost then, for which the engine would compile each
-            # such statement: that takes 100 ms, and the statement less than one.
+            # Without enable_seqscan, a plan that must scan a table gets a huge cost. For that cost the engine would
+            # compile the statement, which takes 100 ms; the statement itself takes less than one.
             "jit": "off",
             "tcp_keepalives_idle": 10,
             "tcp_keepalives_interval": 5,
@@ -131,7 +131,7 @@ def read_address(url: str, settings: StoreSettings) -> Address:
 
 
 def _hosts(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the hosts of the connection. Empty: the Unix socket that libpq was built with."""
+    """Return the hosts of the connection. An empty text stands for libpq's default Unix socket."""
     text = parameters.get("hostaddr") or parameters.get("host") or os.environ.get("PGHOST") or ""
     return str(text).split(",")
 

@@ -1,7 +1,7 @@
-"""The bus: ``NOTIFY`` with each transaction that has something to announce, and one connection that listens.
+"""The bus: ``NOTIFY`` in the transactions of the writer, and one connection that listens.
 
-A notification names topics by their keys, so that other roles of the database read no session ids. Followers in this
-process get messages without the engine.
+A notification names topics by their keys, so that other roles of the database cannot read session ids. Followers in
+this process get messages directly.
 
 Source: PostgreSQL 15 documentation, "NOTIFY": a payload has fewer than 8000 bytes.
 """
@@ -26,17 +26,17 @@ from mcptrio.stores import Followers
 from mcptrio_store_postgres.database import PostgresDatabase, no_statement
 from mcptrio_store_postgres.keys import SessionKeys, topic_key
 from mcptrio_store_postgres.links import Connection, PostgresLink
-from mcptrio_store_postgres.works import DatabaseWork, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch
 
-__all__ = ["ForeignWakes", "PostgresBus"]
+__all__ = ["OtherBusPublisher", "PostgresBus"]
 
-_PAYLOAD_BYTES: Final = 7900
-# Bytes. A longer message is not sent; other replicas deliver None instead.
-_MAX_MESSAGE: Final = 5000
+_MAX_PAYLOAD_BYTES: Final = 7900
+# Bytes. In place of a longer message, other replicas deliver None.
+_MAX_MESSAGE_BYTES: Final = 5000
 # Messages, and their bytes, that wait for the next transaction.
 _MAX_WAITING: Final = 4096
 _MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
-# Notifications delivered at once; after more, followers look for themselves.
+# Notifications that are delivered together. If more have arrived, followers are told that messages may be lost.
 _MAX_RECEIVED: Final = 1000
 # Seconds after which a silent connection is checked.
 _PING_INTERVAL: Final = 5.0
@@ -47,7 +47,8 @@ _log = logging.getLogger("mcptrio.stores")
 
 
 class PostgresBus:
-    """
+    """Implements :class:`mcptrio.abc.Bus`, and publishes the messages of transactions.
+
     Args:
         database: Sends the notifications.
         replica: The id of this process.
@@ -58,7 +59,7 @@ class PostgresBus:
         self._database = database
         self._replica = replica
         self._channel = database.address.schema
-        self._followers = Followers(self._first, self._last)
+        self._followers = Followers(self._on_first, self._on_last)
         self._topics: dict[str, str] = {}
         self._token = trio.lowlevel.current_trio_token()
         self._link = PostgresLink(database.address, timeout=timeout, on_connect=self._listen)
@@ -81,17 +82,17 @@ class PostgresBus:
                 self._waiting.append((topic_key(topic), message))
                 self._waiting_bytes += len(message)
         if is_first:
-            # If the queue is full, the next transaction of another work takes the message along.
-            self._database.post(DatabaseWork(no_statement, None))
+            # If the queue of the writer is full, its next transaction sends the message.
+            self._database.post(DatabaseOperation(no_statement, None))
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         return self._followers.add(topic, receive)
 
     def report_lost(self) -> None:
-        """Make the followers on all replicas look for themselves."""
+        """Tell the followers on all replicas that messages may have been lost."""
         self._followers.report_lost()
         self._has_lost = True
-        self._database.post(DatabaseWork(no_statement, None))
+        self._database.post(DatabaseOperation(no_statement, None))
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -100,7 +101,7 @@ class PostgresBus:
             while True:
                 try:
                     await self._in_thread(_nothing)
-                    # Also the first time: followers may be older than the connection.
+                    # Also after the first connection, because there may be followers already.
                     self._is_listening = True
                     self._followers.report_lost()
                     pause = 0.0
@@ -117,40 +118,40 @@ class PostgresBus:
 
     # Called by the writer's thread
 
-    def take(self) -> list[str]:
+    def take_payloads(self) -> list[str]:
         with self._lock:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             has_lost, self._has_lost = self._has_lost, False
         return self._payloads(waiting, has_lost=has_lost)
 
-    def lost(self) -> None:
+    def note_lost(self) -> None:
         self._has_lost = True
 
-    def send(self, batch: WorkBatch, taken: Sequence[str]) -> None:
-        payloads = [*taken, *self._payloads(batch.wakes, has_lost=False)]
+    def send(self, batch: OperationBatch, taken: Sequence[str]) -> None:
+        payloads = [*taken, *self._payloads(batch.messages, has_lost=False)]
         if payloads:
             batch.connection.execute(
                 "SELECT pg_notify(%s, payload) FROM unnest(%b::text[]) AS payload", (self._channel, payloads)
             )
 
-    def committed(self, wakes: Sequence[tuple[str, bytes | None]]) -> None:
-        if wakes:
-            self._token.run_sync_soon(self._deliver, wakes)
+    def committed(self, messages: Sequence[tuple[str, bytes | None]]) -> None:
+        if messages:
+            self._token.run_sync_soon(self._deliver, messages)
 
     # In the event loop
 
-    def _first(self, topic: str) -> None:
+    def _on_first(self, topic: str) -> None:
         self._topics[topic_key(topic)] = topic
         if self._is_listening:
-            # The follower may have missed messages, so it reads the store once. Delivered later: it does not expect a
-            # call before follow() has returned.
+            # The follower may have missed messages, so it reads the store once. Not at once, because the follower does
+            # not expect a call before follow() has returned.
             self._token.run_sync_soon(self._followers.deliver, topic, None)
 
-    def _last(self, topic: str) -> None:
+    def _on_last(self, topic: str) -> None:
         self._topics.pop(topic_key(topic), None)
 
-    def _deliver(self, wakes: Sequence[tuple[str, bytes | None]]) -> None:
-        for key, message in wakes:
+    def _deliver(self, messages: Sequence[tuple[str, bytes | None]]) -> None:
+        for key, message in messages:
             topic = self._topics.get(key)
             if topic is not None:
                 self._followers.deliver(topic, message)
@@ -176,16 +177,16 @@ class PostgresBus:
 
     def _read(self, payload: str) -> None:
         try:
-            sender, has_lost, wakes = orjson.loads(payload)
+            sender, has_lost, messages = orjson.loads(payload)
             decoded = [
-                (str(key), None if text is None else base64.b64decode(text, validate=True)) for key, text in wakes
+                (str(key), None if text is None else base64.b64decode(text, validate=True)) for key, text in messages
             ]
         except (ValueError, TypeError, binascii.Error):
             # Any role of the database may send notifications.
             _log.warning("bus: expected a notification of mcptrio on channel %s, got %.40r", self._channel, payload)
             return
         if sender == self._replica:
-            # Its followers have got these messages already.
+            # The followers of this process have got these messages directly.
             return
         self._deliver(decoded)
         if has_lost:
@@ -195,14 +196,14 @@ class PostgresBus:
         # The prefix is a checked identifier.
         connection.execute(f"LISTEN {self._channel}".encode())
 
-    def _payloads(self, wakes: Sequence[tuple[str, bytes | None]], *, has_lost: bool) -> list[str]:
+    def _payloads(self, messages: Sequence[tuple[str, bytes | None]], *, has_lost: bool) -> list[str]:
         found: list[str] = []
         items: list[tuple[str, str | None]] = []
         size = 0
-        for key, message in wakes:
-            text = None if message is None or len(message) > _MAX_MESSAGE else base64.b64encode(message).decode()
+        for key, message in messages:
+            text = None if message is None or len(message) > _MAX_MESSAGE_BYTES else base64.b64encode(message).decode()
             cost = len(key) + len(text or "") + 16
-            if items and size + cost > _PAYLOAD_BYTES - 100:
+            if items and size + cost > _MAX_PAYLOAD_BYTES - 100:
                 found.append(self._payload(has_lost, items))
                 items, size, has_lost = [], 0, False
             items.append((key, text))
@@ -215,11 +216,11 @@ class PostgresBus:
         return orjson.dumps((self._replica, has_lost, items)).decode()
 
 
-class ForeignWakes:
-    """Announces the changes of streams on the bus of another engine.
+class OtherBusPublisher:
+    """Publishes the messages about sessions on the bus of another engine.
 
     Args:
-        keys: The ids of sessions. A session that this process has not used is not announced.
+        keys: The ids of sessions. Messages about a session that this process has not used are not published.
     """
 
     def __init__(self, bus: Bus, keys: SessionKeys) -> None:
@@ -227,21 +228,21 @@ class ForeignWakes:
         self._keys = keys
         self._token = trio.lowlevel.current_trio_token()
 
-    def take(self) -> list[str]:
+    def take_payloads(self) -> list[str]:
         return []
 
-    def lost(self) -> None:
+    def note_lost(self) -> None:
         pass
 
-    def send(self, batch: WorkBatch, taken: Sequence[str]) -> None:
+    def send(self, batch: OperationBatch, taken: Sequence[str]) -> None:
         pass
 
-    def committed(self, wakes: Sequence[tuple[str, bytes | None]]) -> None:
-        if wakes:
-            self._token.run_sync_soon(self._publish, wakes)
+    def committed(self, messages: Sequence[tuple[str, bytes | None]]) -> None:
+        if messages:
+            self._token.run_sync_soon(self._publish, messages)
 
-    def _publish(self, wakes: Sequence[tuple[str, bytes | None]]) -> None:
-        for key, message in wakes:
+    def _publish(self, messages: Sequence[tuple[str, bytes | None]]) -> None:
+        for key, message in messages:
             id = self._keys.id(key)
             if id is not None and message is not None:
                 self._bus.publish(session_topic(id), message)
@@ -253,6 +254,6 @@ def _nothing(_: Connection) -> list[str]:
 
 def _received(connection: Connection, *, is_silent: bool) -> list[str]:
     if is_silent:
-        # Finds out that the server has gone without a word.
+        # Detects a server that has disappeared without closing the connection.
         connection.execute("SELECT 1")
     return [each.payload for each in connection.notifies(timeout=0)]

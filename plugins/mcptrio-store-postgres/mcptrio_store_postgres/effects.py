@@ -1,4 +1,4 @@
-"""Side effects that happen at most once. A claim is held by a replica; one without a lease has lost it."""
+"""Side effects that happen at most once. A replica holds a claim until its lease is deleted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from attrs import frozen
 from mcptrio.abc import EffectClaim, EffectState
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.keys import key_of
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["RESULT_SECONDS", "PostgresEffectStore"]
 
 RESULT_SECONDS: Final = 3600
-"""Seconds for which a result is usually kept, and the loss of one."""
-# Claims whose outcome is unknown.
-_MAX_DOUBTFUL: Final = 10_000
+"""Seconds for which a result is usually kept, and for which a lost claim is remembered."""
+# Claims of which this process does not know if they were granted.
+_MAX_UNACKNOWLEDGED: Final = 10_000
 
 _CLAIM: Final = """
 INSERT INTO effects AS e (id, holder, token)
@@ -26,7 +26,7 @@ SELECT id, %s, token FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w 
 ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, token = excluded.token, result = NULL, expires = NULL
     WHERE e.expires <= now()
 """
-# The rows are locked by the statement above.
+# The statement above has locked the rows.
 _STATE: Final = """
 SELECT e.id, e.token, e.result, EXISTS (SELECT FROM leases WHERE replica = e.holder)
 FROM effects AS e WHERE e.id = ANY(%s)
@@ -51,46 +51,48 @@ class _Claim:
 
 
 class PostgresEffectStore:
+    """Implements :class:`mcptrio.abc.EffectStore`."""
+
     def __init__(self, database: PostgresDatabase, *, replica: str) -> None:
         self._database = database
         self._replica = replica
-        self._doubtful: dict[int, _Claim] = {}
+        self._unacknowledged: dict[int, _Claim] = {}
 
     async def claim(self, call: str, key: str) -> EffectClaim:
         wanted = _Claim(key_of(call, key), random.getrandbits(62))
         is_known = False
         try:
             found: EffectClaim = await self._database.write(
-                DatabaseWork(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
+                DatabaseOperation(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
             )
             is_known = True
         finally:
-            if not is_known and len(self._doubtful) < _MAX_DOUBTFUL:
-                # It may have been granted; then no task would run the effect.
-                self._doubtful[wanted.token] = wanted
-                self._database.post(DatabaseWork(self._release, (wanted.id, wanted.token)))
+            if not is_known and len(self._unacknowledged) < _MAX_UNACKNOWLEDGED:
+                # The claim may have been granted, and nothing would run the effect.
+                self._unacknowledged[wanted.token] = wanted
+                self._database.post(DatabaseOperation(self._release, (wanted.id, wanted.token)))
         return found
 
     async def finish(self, call: str, key: str, result: bytes, keep: float = float(RESULT_SECONDS)) -> None:
         id = key_of(call, key)
-        await self._database.write(DatabaseWork(self._finish, (id, result, float(keep)), id), len(result))
+        await self._database.write(DatabaseOperation(self._finish, (id, result, float(keep)), id), len(result))
 
     async def release(self, call: str, key: str) -> None:
-        await self._database.write(DatabaseWork(self._release, (key_of(call, key), None)))
+        await self._database.write(DatabaseOperation(self._release, (key_of(call, key), None)))
 
-    async def release_doubtful(self) -> None:
-        """Give back the claims whose callers have been cancelled or have got an error.
+    async def release_unacknowledged(self) -> None:
+        """Release the claims whose callers were cancelled or got an error.
 
         Raises:
-            StoreFailed: The engine failed; they are given back later.
+            StoreFailed: The engine failed; the rest is released later.
         """
-        for token, claim in list(self._doubtful.items()):
-            await self._database.write(DatabaseWork(self._release, (claim.id, token)))
-            self._doubtful.pop(token, None)
+        for token, claim in list(self._unacknowledged.items()):
+            await self._database.write(DatabaseOperation(self._release, (claim.id, token)))
+            self._unacknowledged.pop(token, None)
 
     # In a thread
 
-    def _claim(self, batch: WorkBatch, items: Sequence[_Claim]) -> Results:
+    def _claim(self, batch: OperationBatch, items: Sequence[_Claim]) -> Results:
         wanted = sorted(items, key=lambda item: item.id)
         ids = [item.id for item in wanted]
         batch.connection.execute(_CLAIM, (self._replica, ids, [item.token for item in wanted]))
@@ -99,13 +101,13 @@ class PostgresEffectStore:
         rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
         return [_state(item, *rows[item.id]) for item in items]
 
-    def _finish(self, batch: WorkBatch, items: Sequence[tuple[str, bytes, float]]) -> Results:
+    def _finish(self, batch: OperationBatch, items: Sequence[tuple[str, bytes, float]]) -> Results:
         ids, results, keeps = zip(*sorted(items), strict=True)
         batch.connection.execute(_FINISH, (self._replica, [*ids], [*results], [*keeps]))
         yield
         return [None] * len(items)
 
-    def _release(self, batch: WorkBatch, items: Sequence[tuple[str, int | None]]) -> Results:
+    def _release(self, batch: OperationBatch, items: Sequence[tuple[str, int | None]]) -> Results:
         batch.connection.execute(_RELEASE, ([id for id, _ in items], [token for _, token in items], self._replica))
         yield
         return [None] * len(items)

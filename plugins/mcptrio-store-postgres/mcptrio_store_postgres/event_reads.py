@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mcptrio.stores import MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES
-from mcptrio_store_postgres.works import Results, WorkBatch
+from mcptrio_store_postgres.operations import OperationBatch, Results
 
 __all__ = ["READ_SECONDS", "Page", "completed_after", "page"]
 
@@ -20,7 +20,7 @@ SELECT s.number, s.first, s.next, s.is_complete, s.ends > now() + %(read)s * int
        e.position, e.data
 FROM (
     SELECT number, next, is_complete, ends,
-           -- Events above the bounds may be stored a while longer.
+           -- Events above the limit may be stored for some time.
            CASE WHEN touched <= now() - %(age)s * interval '1 s' THEN next
                 ELSE greatest(first, next - %(most)s) END AS first
     FROM streams
@@ -50,13 +50,13 @@ ORDER BY later.number
 
 @frozen
 class Page:
-    """Events of a stream.
+    """One page of events of a stream.
 
     Attributes:
-        first: The position of the first event that is stored.
+        first: The position of the first stored event.
         next: The position of the next event.
-        is_last: Whether nothing comes after these events.
-        is_unread: Whether this is the first read to the end of the stream.
+        is_last: True if the stream ends with these events.
+        is_unread: True if the stream was not read to its end before.
     """
 
     number: int
@@ -67,8 +67,9 @@ class Page:
     events: list[tuple[int, bytes]]
 
 
-def page(batch: WorkBatch, items: Sequence[tuple[str, str, int, int, float]]) -> Results:
-    """A page of events from a position: ``(session, stream, position, most, age)``; ``None`` for an unknown stream."""
+def page(batch: OperationBatch, items: Sequence[tuple[str, str, int, int, float]]) -> Results:
+    """Read pages of events. Items are ``(session, stream, position, most, age)``; the result is ``None`` for an unknown
+    stream."""
     cursors = [
         batch.connection.execute(
             _PAGE,
@@ -90,8 +91,8 @@ def page(batch: WorkBatch, items: Sequence[tuple[str, str, int, int, float]]) ->
     return [_page(cursor.fetchall(), position) for cursor, (_, _, position, _, _) in zip(cursors, items, strict=True)]
 
 
-def completed_after(batch: WorkBatch, items: Sequence[tuple[str, str]]) -> Results:
-    """The complete streams that began after one: ``(session, stream)``."""
+def completed_after(batch: OperationBatch, items: Sequence[tuple[str, str]]) -> Results:
+    """Read the complete streams that began after a stream. Items are ``(session, stream)``."""
     cursors = [batch.connection.execute(_COMPLETED, item) for item in items]
     yield
     return [[name for (name,) in cursor.fetchall()] for cursor in cursors]

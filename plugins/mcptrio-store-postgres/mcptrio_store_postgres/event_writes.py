@@ -1,7 +1,7 @@
-"""Statements that change streams, for all streams of a batch at once.
+"""Statements that change the streams of a batch together.
 
-Each is one transaction with the bounds that it enforces: when a limit is exceeded, the oldest events are dropped, first
-those of complete streams.
+They enforce the limits in the same transaction: above a limit the oldest events are dropped, first those of complete
+streams.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from mcptrio.abc import INBOX_MESSAGE, wake_message
 from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import INBOX, StoreBounds
 from mcptrio_store_postgres.event_reads import READ_SECONDS
-from mcptrio_store_postgres.works import Results, WorkBatch
+from mcptrio_store_postgres.operations import OperationBatch, Results
 
 __all__ = ["EVENT_COST", "Append", "EventWrites"]
 
 EVENT_COST: Final = 160
 """Bytes that an event costs in addition to its data, as in the other stores."""
-# Events above the bound are deleted when there are more of them than this part of the bound.
+# Events above the limit of a stream are deleted once they exceed the limit by 1/8 of it.
 _SLACK: Final = 8
-# Sessions whose remaining bytes are known.
+# Sessions whose remaining bytes this process knows.
 _MAX_KNOWN: Final = 20_000
 # Seconds. PostgreSQL has no timestamps for much larger ages.
 _MAX_AGE: Final = 1e9
 # Streams of an ended replica that are completed in one transaction.
-_TAKEN: Final = 200
+_MAX_SETTLED: Final = 200
 
-# Also for streams that exist: an UPDATE with a join may get a plan that compares each stream with each append.
+# An INSERT even for existing streams: an UPDATE with a join may get a plan that compares each stream with each append.
 _APPEND: Final = """
 INSERT INTO streams AS s (session, name, writer, next, bytes, is_complete, will, token, ends)
 SELECT session, name, CASE WHEN name <> %(inbox)s THEN %(replica)s END, count, size, is_last, will, token,
@@ -44,7 +44,7 @@ ON CONFLICT (session, name) DO UPDATE
     WHERE NOT s.is_complete AND s.token <> excluded.token AND s.writer IS NOT DISTINCT FROM excluded.writer
 RETURNING token, number, first, next
 """
-# Its own statement: joining the events with the streams above costs more than sending it.
+# A separate statement, which costs less than joining the events with the streams above.
 _STORE: Final = """
 INSERT INTO events (stream, position, data) SELECT * FROM unnest(%s::bigint[], %s::bigint[], %b::bytea[])
 """
@@ -54,7 +54,7 @@ SELECT s.session, s.name, s.next, s.token FROM streams AS s
 JOIN unnest(%s::text[], %s::text[]) AS w (session, name) USING (session, name)
 """
 
-# With %s: which streams.
+# The braces stand for a query of the streams, _OWN or _OF_WRITER.
 _SETTLE: Final = """
 WITH ended AS (
     UPDATE streams AS s
@@ -72,10 +72,10 @@ _OWN: Final = """
     SELECT number, w.token FROM streams
     JOIN unnest(%(sessions)s::text[], %(streams)s::text[], %(tokens)s::bigint[]) AS w (session, name, token)
         USING (session, name)
-    -- Not by the index of writers, which would compare each of their streams with each of these.
+    -- coalesce() avoids the index of writers, with which each stream of the writer is compared with each of these.
     WHERE coalesce(writer, '') = %(replica)s
 """
-# One of each session, because the bounds of a session are enforced after each event.
+# One stream of each session, because the limits of a session are enforced after each event.
 _OF_WRITER: Final = """
     SELECT number, 0::bigint AS token FROM streams WHERE NOT is_complete AND number IN (
         SELECT DISTINCT ON (session) number FROM streams WHERE writer = %(writer)s AND NOT is_complete
@@ -108,7 +108,7 @@ WITH costs AS (
     SELECT number, max(position) + 1 AS first, sum(size) AS size FROM costs
     WHERE freed - size < %(excess)s GROUP BY number
 ), due AS (
-    -- Without waiting: another replica that appends to one of these streams may wait for this transaction.
+    -- SKIP LOCKED: another replica that appends to one of these streams may wait for this transaction.
     SELECT sums.* FROM sums JOIN streams USING (number) FOR UPDATE OF streams SKIP LOCKED
 ), gone AS (
     DELETE FROM events AS e USING due WHERE e.stream = due.number AND e.position < due.first
@@ -129,11 +129,12 @@ DELETE FROM events USING gone WHERE stream = gone.number
 
 @frozen(kw_only=True)
 class Append:
-    """
+    """One append to a stream.
+
     Args:
         session: The key of the session.
-        token: Names this append, so that one that is repeated is recognized.
-        is_begun: Whether this process has begun the stream; then it must exist.
+        token: Identifies the append, so that a repeated one is recognized.
+        is_begun: True if this process has begun the stream, so that it must exist.
     """
 
     session: str
@@ -160,7 +161,7 @@ class _Changed:
 
 
 class EventWrites:
-    """Kinds of works. Their state is used by the writer's thread only.
+    """The kinds of operations that change streams. Only the writer's thread uses their state.
 
     Args:
         bounds: The limits of streams and sessions.
@@ -171,12 +172,12 @@ class EventWrites:
         self.bounds = bounds
         self.age = min(bounds.event_timeout, _MAX_AGE)
         self._replica = replica
-        # Bytes that may be added to a session before its sum is asked for again.
+        # Bytes that may be added to each session before its sum is read again.
         self._allowed: OrderedDict[str, int] = OrderedDict()
         self.replicas = 1
 
-    def append(self, batch: WorkBatch, items: Sequence[Append]) -> Results:
-        # All transactions lock rows in the same order, so that none waits for another that waits for it.
+    def append(self, batch: OperationBatch, items: Sequence[Append]) -> Results:
+        # All transactions lock rows in the same order, which avoids deadlocks.
         order = sorted(range(len(items)), key=lambda at: (items[at].session, items[at].stream))
         wanted = [items[at] for at in order]
         cursor = batch.connection.execute(_APPEND, self._append_parameters(wanted))
@@ -196,7 +197,7 @@ class EventWrites:
                 continue
             number, first, following = row
             if each.is_begun and following == len(each.data):
-                # The stream was completed and deleted. It must not begin again.
+                # The stream was completed and deleted, so this append must not begin it again.
                 again.append(number)
                 results[at] = ConnectionClosed("the stream is complete, and has been deleted")
                 continue
@@ -215,8 +216,8 @@ class EventWrites:
         self._wake(batch, changed)
         return [results[at] for at in range(len(items))]
 
-    def settle(self, batch: WorkBatch, items: Sequence[tuple[str, str, int]]) -> Results:
-        """Complete streams of this process with their fallback events: ``(session, stream, token)``."""
+    def settle(self, batch: OperationBatch, items: Sequence[tuple[str, str, int]]) -> Results:
+        """Complete streams of this process with their fallback events. Items are ``(session, stream, token)``."""
         wanted = sorted(items)
         parameters = {
             "cost": EVENT_COST,
@@ -231,15 +232,15 @@ class EventWrites:
         self._settled(batch, cursor.fetchall())
         return [None] * len(items)
 
-    def settle_writer(self, batch: WorkBatch, writer: str) -> bool:
-        """Complete some streams of an ended replica with their fallback events. Returns whether there may be more."""
-        parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _TAKEN}
+    def settle_writer(self, batch: OperationBatch, writer: str) -> bool:
+        """Complete some streams of a replica with their fallback events. Return True if there may be more."""
+        parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _MAX_SETTLED}
         rows = batch.connection.execute(_SETTLE.format(_OF_WRITER), parameters).fetchall()
         self._settled(batch, rows)
         return bool(rows)
 
-    def mark_read(self, batch: WorkBatch, items: Sequence[int]) -> Results:
-        """Complete streams were read to the end: the numbers of the streams."""
+    def mark_read(self, batch: OperationBatch, items: Sequence[int]) -> Results:
+        """Note that complete streams were read to the end. Items are numbers of streams."""
         batch.connection.execute(
             "UPDATE streams SET ends = least(ends, now() + %s * interval '1 s') WHERE number IN"
             " (SELECT number FROM streams WHERE number = ANY(%s) AND is_complete ORDER BY number FOR UPDATE)",
@@ -248,8 +249,8 @@ class EventWrites:
         yield
         return [None] * len(items)
 
-    def drop(self, batch: WorkBatch, items: Sequence[str]) -> Results:
-        """Delete the streams of sessions."""
+    def drop(self, batch: OperationBatch, items: Sequence[str]) -> Results:
+        """Delete the streams of sessions. Items are keys of sessions."""
         batch.connection.execute(_DROP, (sorted(items),))
         yield
         for session in items:
@@ -271,9 +272,9 @@ class EventWrites:
         }
 
     def _explain(
-        self, batch: WorkBatch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]
+        self, batch: OperationBatch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]
     ) -> None:
-        """Find out why streams were not changed: they are complete, or the append had been done before."""
+        """Add the results of appends that changed no stream: the stream is complete, or has the append already."""
         wanted = [items[at] for at in missing]
         rows = batch.connection.execute(
             _STATE, ([each.session for each in wanted], [each.stream for each in wanted])
@@ -286,16 +287,16 @@ class EventWrites:
             else:
                 results[at] = ConnectionClosed("the stream is complete, or another replica writes it")
 
-    def _settled(self, batch: WorkBatch, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _settled(self, batch: OperationBatch, rows: Iterable[tuple[Any, ...]]) -> None:
         changed = [_Changed(*row) for row in rows]
         self._keep_bounds(batch, changed)
         self._wake(batch, changed)
 
-    def _wake(self, batch: WorkBatch, changed: Sequence[_Changed]) -> None:
+    def _wake(self, batch: OperationBatch, changed: Sequence[_Changed]) -> None:
         for each in changed:
-            batch.wakes.append((each.session, INBOX_MESSAGE if each.stream == INBOX else wake_message(each.stream)))
+            batch.messages.append((each.session, INBOX_MESSAGE if each.stream == INBOX else wake_message(each.stream)))
 
-    def _keep_bounds(self, batch: WorkBatch, changed: Sequence[_Changed]) -> None:
+    def _keep_bounds(self, batch: OperationBatch, changed: Sequence[_Changed]) -> None:
         most = self.bounds.stream_events
         long = [each for each in changed if each.next - each.first > most + most // _SLACK]
         if long:
@@ -317,13 +318,13 @@ class EventWrites:
             left = self.bounds.session_bytes - int(str(size))
             if left < 0:
                 self._drop_oldest(batch, str(session), -left, due[str(session)])
-            # Other replicas may add as much.
+            # The other replicas may add the same amount in the meantime.
             self._allowed[str(session)] = max(0, left) // max(1, self.replicas)
             self._allowed.move_to_end(str(session))
         while len(self._allowed) > _MAX_KNOWN:
             self._allowed.popitem(last=False)
 
-    def _drop_oldest(self, batch: WorkBatch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
+    def _drop_oldest(self, batch: OperationBatch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
         parameters = {
             "cost": EVENT_COST,
             "session": session,
@@ -336,5 +337,5 @@ class EventWrites:
 
 
 def _array(numbers: Iterable[int]) -> str:
-    """Return an array as text, because psycopg dumps each number of a list by itself in Python."""
+    """Return an array as text, because psycopg converts each number of a list separately in Python."""
     return f"{{{','.join(map(str, numbers))}}}"

@@ -1,4 +1,4 @@
-"""The event store: streams with one writer each, their fallback events, and the inboxes of sessions."""
+"""The event store: streams, each with one writer and a fallback event, and the inboxes of sessions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_reads import Page, completed_after, page
 from mcptrio_store_postgres.event_writes import Append, EventWrites
 from mcptrio_store_postgres.keys import SessionKeys
-from mcptrio_store_postgres.works import DatabaseWork
+from mcptrio_store_postgres.operations import DatabaseOperation
 
 __all__ = ["PostgresEventStore"]
 
-# Seconds of failure after which an append gives up.
+# Seconds after which a failing append is given up.
 _APPEND_RETRY_SECONDS: Final = 15.0
 _FIRST_PAUSE: Final = 0.05
 _MAX_PAUSE: Final = 1.0
-# Streams to complete once the engine can be reached again; further ones wait for the end of this process.
-_MAX_OWED: Final = 10_000
+# Streams that are completed once the engine works again. Further ones are completed after the end of this process.
+_MAX_PENDING: Final = 10_000
 # Sessions whose open streams of this process are remembered.
 _MAX_SESSIONS: Final = 100_000
 
 
 class PostgresEventStore:
-    """
+    """Implements :class:`mcptrio.abc.EventStore`.
+
     Args:
-        writes: The works that change streams.
+        writes: The operations that change streams.
         keys: The keys of sessions.
     """
 
@@ -42,39 +43,39 @@ class PostgresEventStore:
         self._database = database
         self._writes = writes
         self._keys = keys
-        # Streams that this process has begun. One that is missing in the engine has been completed and deleted there,
+        # Streams that this process has begun. If the engine does not have such a stream, it was completed and deleted,
         # and must not begin again.
         self._begun: OrderedDict[str, set[str]] = OrderedDict()
         self._locks: dict[tuple[str, str], trio.Lock] = {}
-        self._owed: dict[tuple[str, str], None] = {}
+        self._pending: dict[tuple[str, str], None] = {}
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         key = self._keys.key(session)
-        # One at a time for each stream: an append that is repeated is recognized if it is the stream's last.
-        async with self._alone(key, stream):
-            wanted = self._wanted(key, stream, data, last=last, will=will)
-            work = DatabaseWork(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
-            position: int = await self._until_done(work, wanted.size)
+        # One append at a time for each stream, because a repeated append is recognized only if it was the last one.
+        async with self._stream_lock(key, stream):
+            wanted = self._append_of(key, stream, data, last=last, will=will)
+            work = DatabaseOperation(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
+            position: int = await self._retry(work, wanted.size)
             if last:
-                self._end(key, stream)
+                self._note_ended(key, stream)
             else:
-                self._begin(key, stream)
+                self._note_begun(key, stream)
         return StoredEvent(event_id(stream, position), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         key = self._keys.key(session)
-        self._owe(key, stream)
+        self._note_pending(key, stream)
         await self._settle(key, stream)
 
-    async def settle_owed(self) -> None:
+    async def retry_settlements(self) -> None:
         """Complete the streams whose settlement failed before.
 
         Raises:
             StoreFailed: The engine failed again.
         """
-        for key, stream in list(self._owed):
+        for key, stream in list(self._pending):
             await self._settle(key, stream)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
@@ -92,15 +93,17 @@ class PostgresEventStore:
         return ([], False) if read is None else (_events(stream, read), read.is_last)
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
-        if not _is_text(stream):
+        if not _is_storable(stream):
             return []
-        found: list[str] = await self._database.read(DatabaseWork(completed_after, (self._keys.key(session), stream)))
+        found: list[str] = await self._database.read(
+            DatabaseOperation(completed_after, (self._keys.key(session), stream))
+        )
         return found
 
     async def put(self, session: str, message: bytes) -> None:
         key = self._keys.key(session)
-        wanted = self._wanted(key, INBOX, (message,), last=False, will=None)
-        await self._database.write(DatabaseWork(self._writes.append, wanted, (key, INBOX)), wanted.size)
+        wanted = self._append_of(key, INBOX, (message,), last=False, will=None)
+        await self._database.write(DatabaseOperation(self._writes.append, wanted, (key, INBOX)), wanted.size)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         read = await self._page(session, INBOX, position)
@@ -110,22 +113,22 @@ class PostgresEventStore:
 
     async def drop(self, session: str) -> None:
         key = self._keys.key(session)
-        await self._database.write(DatabaseWork(self._writes.drop, key, key))
+        await self._database.write(DatabaseOperation(self._writes.drop, key, key))
         self.forget(key)
 
     def forget(self, key: str) -> None:
-        """The session has been deleted with its events."""
+        """Forget a session that was deleted with its events."""
         self._begun.pop(key, None)
-        for owed in [each for each in self._owed if each[0] == key]:
-            del self._owed[owed]
+        for owed in [each for each in self._pending if each[0] == key]:
+            del self._pending[owed]
 
-    def _wanted(self, key: str, stream: str, data: tuple[bytes, ...], *, last: bool, will: bytes | None) -> Append:
+    def _append_of(self, key: str, stream: str, data: tuple[bytes, ...], *, last: bool, will: bytes | None) -> Append:
         is_begun = stream in self._begun.get(key, ())
         token = random.getrandbits(62)
         return Append(session=key, stream=stream, data=data, last=last, will=will, token=token, is_begun=is_begun)
 
-    async def _until_done(self, work: DatabaseWork, size: int) -> Any:
-        """Do an append, again and again while the engine fails."""
+    async def _retry(self, work: DatabaseOperation, size: int) -> Any:
+        """Execute an append, and repeat it while the engine fails."""
         pause = _FIRST_PAUSE
         give_up = trio.current_time() + _APPEND_RETRY_SECONDS
         while True:
@@ -139,30 +142,30 @@ class PostgresEventStore:
 
     async def _settle(self, key: str, stream: str) -> None:
         token = random.getrandbits(62)
-        await self._database.write(DatabaseWork(self._writes.settle, (key, stream, token), (key, stream)))
-        self._owed.pop((key, stream), None)
-        self._end(key, stream)
+        await self._database.write(DatabaseOperation(self._writes.settle, (key, stream, token), (key, stream)))
+        self._pending.pop((key, stream), None)
+        self._note_ended(key, stream)
 
-    def _owe(self, key: str, stream: str) -> None:
-        if len(self._owed) < _MAX_OWED:
-            self._owed[key, stream] = None
+    def _note_pending(self, key: str, stream: str) -> None:
+        if len(self._pending) < _MAX_PENDING:
+            self._pending[key, stream] = None
 
     async def _page(self, session: str, stream: str, position: int) -> Page | None:
-        if not _is_text(stream):
+        if not _is_storable(stream):
             return None
         key = self._keys.key(session)
         wanted = (key, stream, position, self._writes.bounds.stream_events, self._writes.age)
-        found: Page | None = await self._database.read(DatabaseWork(page, wanted))
+        found: Page | None = await self._database.read(DatabaseOperation(page, wanted))
         if found is not None and found.is_last and found.is_unread and stream != INBOX:
-            self._database.post(DatabaseWork(self._writes.mark_read, found.number))
+            self._database.post(DatabaseOperation(self._writes.mark_read, found.number))
         return found
 
-    def _begin(self, key: str, stream: str) -> None:
+    def _note_begun(self, key: str, stream: str) -> None:
         self._begun.setdefault(key, set()).add(stream)
         if len(self._begun) > _MAX_SESSIONS:
             self._begun.popitem(last=False)
 
-    def _end(self, key: str, stream: str) -> None:
+    def _note_ended(self, key: str, stream: str) -> None:
         begun = self._begun.get(key)
         if begun is not None:
             begun.discard(stream)
@@ -170,7 +173,7 @@ class PostgresEventStore:
                 del self._begun[key]
 
     @asynccontextmanager
-    async def _alone(self, key: str, stream: str) -> AsyncIterator[None]:
+    async def _stream_lock(self, key: str, stream: str) -> AsyncIterator[None]:
         lock = self._locks.setdefault((key, stream), trio.Lock())
         try:
             async with lock:
@@ -184,6 +187,6 @@ def _events(stream: str, read: Page) -> list[StoredEvent]:
     return [StoredEvent(event_id(stream, position), data) for position, data in read.events]
 
 
-def _is_text(stream: str) -> bool:
-    """Return whether the engine can have a stream of this name; clients send any text."""
+def _is_storable(stream: str) -> bool:
+    """Return True if the engine can store this name of a stream. Clients may send any text."""
     return "\0" not in stream and not any("\ud800" <= character <= "\udfff" for character in stream)

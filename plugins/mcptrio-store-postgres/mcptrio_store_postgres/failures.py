@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as StoreFailed, in words for operators."""
+"""Errors of PostgreSQL: their kinds, and StoreFailed with messages for operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 from mcptrio.errors import StoreFailed
 from mcptrio_store_postgres.address import Address
 
-__all__ = ["EngineFull", "failed_to_connect", "is_deadlock", "is_lost", "may_retry_alone", "store_failed"]
+__all__ = ["EngineFull", "failed_to_connect", "is_connection_lost", "is_deadlock", "may_retry_alone", "store_failed"]
 
 # Classes of SQLSTATE. Source: PostgreSQL 15 documentation, appendix A.
 _CONNECTION: Final = "08"
@@ -17,11 +17,11 @@ _INSUFFICIENT_RESOURCES: Final = "53"
 _OPERATOR_INTERVENTION: Final = "57P"
 _READ_ONLY: Final = "25006"
 _IDLE_TIMEOUT: Final = "25P03"
-# Two transactions waited for each other, and this one was rolled back.
+# The engine has rolled the transaction back: a deadlock, or a serialization failure.
 _DEADLOCK: Final = ("40P01", "40001")
-# A statement that took too long, or a lock that was not available: each further attempt would take as long again.
+# A statement that took too long, or a lock that was not available. Each further attempt would take as long.
 _SLOW: Final = ("57014", "55P03")
-# How libpq says that it does not know the authority; it has no SQLSTATE.
+# Part of libpq's error about an unknown authority, which has no SQLSTATE.
 _UNTRUSTED: Final = "certificate verify failed"
 
 
@@ -30,7 +30,7 @@ class EngineFull(StoreFailed):
 
 
 def store_failed(address: Address, error: BaseException) -> StoreFailed:
-    """Return the error for callers. It has no password."""
+    """Return the error for callers, without the password."""
     code = getattr(error, "sqlstate", None) or ""
     words = " ".join(str(error).split()) or type(error).__name__
     password = address.parameters.get("password")
@@ -43,7 +43,7 @@ def store_failed(address: Address, error: BaseException) -> StoreFailed:
 
 
 def failed_to_connect(address: Address, error: BaseException) -> StoreFailed:
-    """Return the error of an attempt to connect, without its cause."""
+    """Return the error of a failed connection, without cause and traceback, which would keep the socket open."""
     failed = error if isinstance(error, StoreFailed) else store_failed(address, error)
     if _UNTRUSTED in str(failed):
         failed = StoreFailed(f"{failed}; set stores.ca_file to the authority that has signed the engine's certificate")
@@ -51,8 +51,8 @@ def failed_to_connect(address: Address, error: BaseException) -> StoreFailed:
     return failed.with_traceback(None)
 
 
-def is_lost(error: BaseException) -> bool:
-    """Return whether the connection is of no further use: it is broken, or its server stops or is read-only."""
+def is_connection_lost(error: BaseException) -> bool:
+    """Return True if the connection must be replaced: it is broken, or its server is stopping or read-only."""
     if not isinstance(error, psycopg.Error):
         return False
     code = error.sqlstate or ""
@@ -66,8 +66,9 @@ def is_deadlock(error: BaseException) -> bool:
 
 
 def may_retry_alone(error: BaseException) -> bool:
-    """Return whether the works of a failed batch may be done one by one: nothing was done, and others may succeed."""
+    """Return True if the operations of a failed batch may be executed one by one: none was executed, and some may
+    succeed."""
     if not isinstance(error, psycopg.Error):
         return not isinstance(error, StoreFailed)
     code = error.sqlstate or ""
-    return not is_lost(error) and code not in _SLOW and not code.startswith(_INSUFFICIENT_RESOURCES)
+    return not is_connection_lost(error) and code not in _SLOW and not code.startswith(_INSUFFICIENT_RESOURCES)

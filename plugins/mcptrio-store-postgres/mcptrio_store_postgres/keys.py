@@ -1,4 +1,4 @@
-"""Keys of sessions and of topics: hashes, because the id of a session must not be read in a dump of the database."""
+"""Keys of sessions and topics. They are hashes, because a dump of the database must not contain session ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["SessionKeys", "key_of", "topic_key"]
 
 _KEY_CHARACTERS: Final = 32
 _SESSION_TOPIC: Final = session_topic("")
-# Sessions whose ids this process remembers.
+# Session ids that this process remembers.
 _MAX_KNOWN: Final = 100_000
 
 
 def key_of(*parts: str) -> str:
-    """Return the key of a name; each part may contain anything."""
-    # The length makes ("a", "bc") another key than ("ab", "c").
+    """Return the key of a name of several parts, which may be any text."""
+    # With the lengths, ("a", "bc") has another key than ("ab", "c").
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
 
@@ -31,7 +31,7 @@ def topic_key(topic: str) -> str:
 
 
 class SessionKeys:
-    """The keys of sessions, and the ids of those that this process has used lately."""
+    """The keys of sessions, and the ids of the sessions that this process has used recently."""
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, str] = OrderedDict()

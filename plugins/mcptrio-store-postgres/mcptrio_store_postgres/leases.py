@@ -1,7 +1,7 @@
-"""The lease of this replica, and the completion of streams of replicas that have ended.
+"""The lease of this replica, and the completion of the streams of replicas that have ended.
 
-A replica has ended if its lease did not change while this process watched it, without an interruption, for a whole
-lease. So neither a restart of the engine nor a pause of this process ends another replica.
+A replica has ended if its lease has expired and did not change while this process watched it, without an interruption,
+for a whole lease. So another replica does not count as ended after a restart of the engine or a pause of this process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.effects import RESULT_SECONDS
 from mcptrio_store_postgres.event_writes import EventWrites
 from mcptrio_store_postgres.links import Connection
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["Leases", "read_replicas"]
 
-# Renewals in the time of a lease.
+# Renewals within one lease.
 _RENEWALS: Final = 3
 
 _RENEW: Final = """
@@ -37,8 +37,8 @@ SELECT replica, expires, expires <= now(), host, process, extract(epoch FROM now
     extract(epoch FROM expires - now())::float8
 FROM leases ORDER BY began
 """
-_OVER: Final = "SELECT FROM leases WHERE replica = %s AND expires <= now() FOR UPDATE SKIP LOCKED"
-_LOSE: Final = """
+_LOCK_EXPIRED: Final = "SELECT FROM leases WHERE replica = %s AND expires <= now() FOR UPDATE SKIP LOCKED"
+_EXPIRE_CLAIMS: Final = """
 UPDATE effects SET expires = now() + %s * interval '1 s' WHERE holder = %s AND result IS NULL AND expires IS NULL
 """
 
@@ -46,11 +46,12 @@ _log = logging.getLogger("mcptrio.stores")
 
 
 class Leases:
-    """
+    """Renews the lease of this replica, and completes the streams of replicas that have ended.
+
     Args:
-        writes: The works that change streams.
+        writes: The operations that change streams.
         replica: The id of this process.
-        seconds: The time of a lease.
+        seconds: Seconds of a lease.
         repair: Repeats failed settlements and releases; called after each renewal.
         release: Queues the tasks of replicas that have ended; called after each renewal.
         on_ended: A function called when another replica has ended without closing.
@@ -74,16 +75,17 @@ class Leases:
         self._repair = repair
         self._release = release
         self._on_ended = on_ended
-        # The lease of each other replica as it was last read, and since when it is the same.
+        # The expiry of each other replica's lease as last read, and the monotonic time since which it is unchanged.
         self._seen: dict[str, tuple[Any, float]] = {}
-        self._ticked = 0.0
-        # When this replica renewed last, as the writer's thread knows it.
+        self._last_check = 0.0
+        # The monotonic time of the last renewal. Used by the writer's thread only.
         self._renewed = 0.0
         self.replicas = 1
-        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
+        """The number of replicas that have not ended. After a failure of the engine, a replica with an expired lease
+        may still run."""
         self.live: list[SeenReplica] = []
 
-    def renew(self, batch: WorkBatch) -> None:
+    def renew(self, batch: OperationBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
         now = time.monotonic()
         if now - self._renewed > self._seconds / _RENEWALS:
@@ -96,7 +98,7 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        rows = await self._database.write(DatabaseWork(self._renew, None))
+        rows = await self._database.write(DatabaseOperation(self._renew, None))
         self._note(rows, ())
 
     async def run(self) -> None:
@@ -104,50 +106,50 @@ class Leases:
         while True:
             await trio.sleep(self._seconds / _RENEWALS)
             try:
-                ended = self._ended(await self._database.write(DatabaseWork(self._renew, None)))
+                ended = self._ended(await self._database.write(DatabaseOperation(self._renew, None)))
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
                 await self._release()
             except StoreFailed as error:
-                # After an interruption each replica has the time of a lease again.
+                # After an interruption, each replica has another whole lease of time.
                 self._seen.clear()
                 _log.warning("lease: %s", error)
 
-    async def settle(self, replica: str, *, is_over: bool = True) -> None:
+    async def settle(self, replica: str, *, only_expired: bool = True) -> None:
         """Complete the streams of a replica and delete its lease.
 
         Args:
-            is_over: True to do so only if the lease has expired.
+            only_expired: True to do so only if the lease has expired.
 
         Raises:
             StoreFailed: The engine failed.
         """
-        work = DatabaseWork(self._settle, (replica, is_over), replica)
+        work = DatabaseOperation(self._settle, (replica, only_expired), replica)
         has_more: bool | None = True
         while has_more:
             has_more = await self._database.write(work)
         self._seen.pop(replica, None)
-        if is_over and has_more is not None:
+        if only_expired and has_more is not None:
             _log.warning("replica %s has ended without closing; its streams have been completed", replica)
-            # It may have acknowledged a change whose message it had not published yet.
+            # The replica may have acknowledged a change before it published the message about it.
             self._on_ended()
 
     def _ended(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return the replicas that have ended."""
         now = time.monotonic()
-        if now - self._ticked > self._seconds * 2 / _RENEWALS:
-            # This process stood still, so it does not know for how long the others did.
+        if now - self._last_check > self._seconds * 2 / _RENEWALS:
+            # This process was suspended, so it does not know if the others renewed their leases in the meantime.
             self._seen.clear()
-        self._ticked = now
+        self._last_check = now
         ended = []
         seen: dict[str, tuple[Any, float]] = {}
-        for replica, expires, is_over, *_ in rows:
+        for replica, expires, is_expired, *_ in rows:
             if replica == self._replica:
                 continue
             before, since = self._seen.get(replica, (None, now))
             seen[replica] = (expires, since if before == expires else now)
-            if is_over and now - seen[replica][1] > self._seconds:
+            if is_expired and now - seen[replica][1] > self._seconds:
                 ended.append(replica)
         self._seen = seen
         self._note(rows, ended)
@@ -160,7 +162,7 @@ class Leases:
 
     # In a thread
 
-    def _renew(self, batch: WorkBatch, items: Sequence[None]) -> Results:
+    def _renew(self, batch: OperationBatch, items: Sequence[None]) -> Results:
         self._upsert(batch)
         cursor = batch.connection.execute(_ALL)
         yield
@@ -168,31 +170,31 @@ class Leases:
         self._renewed = time.monotonic()
         return [rows] * len(items)
 
-    def _upsert(self, batch: WorkBatch) -> None:
+    def _upsert(self, batch: OperationBatch) -> None:
         batch.connection.execute(_RENEW, (self._replica, self._seconds, socket.gethostname(), os.getpid()))
 
-    def _settle(self, batch: WorkBatch, items: Sequence[tuple[str, bool]]) -> Results:
-        """Complete some streams of replicas. The result says whether there may be more; ``None``: not its turn."""
+    def _settle(self, batch: OperationBatch, items: Sequence[tuple[str, bool]]) -> Results:
+        """Complete some streams of replicas. The result is True if there may be more streams, and ``None`` if the
+        replica has renewed its lease or another replica completes its streams."""
         yield
         results: list[bool | None] = []
-        for replica, is_over in items:
-            if is_over and batch.connection.execute(_OVER, (replica,)).fetchone() is None:
-                # It is back, or another replica is completing its streams.
+        for replica, only_expired in items:
+            if only_expired and batch.connection.execute(_LOCK_EXPIRED, (replica,)).fetchone() is None:
                 results.append(None)
                 continue
             has_more = self._writes.settle_writer(batch, replica)
             if not has_more:
-                batch.connection.execute(_LOSE, (RESULT_SECONDS, replica))
+                batch.connection.execute(_EXPIRE_CLAIMS, (RESULT_SECONDS, replica))
                 batch.connection.execute("DELETE FROM leases WHERE replica = %s", (replica,))
             results.append(has_more)
         return results
 
 
 def read_replicas(connection: Connection, seconds: float) -> tuple[list[SeenReplica], int]:
-    """Return some of the replicas with a lease, and how many there are.
+    """Return some of the replicas with a lease, and the number of all.
 
     Args:
-        seconds: The time of a lease.
+        seconds: Seconds of a lease.
     """
     rows = connection.execute(_ALL).fetchall()
     return _seen(rows, seconds), len(rows)

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.keys import key_of
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["PostgresQuotaStore", "PostgresReplayStore"]
 
@@ -24,7 +24,7 @@ _QUOTA_ROWS: Final = """
 INSERT INTO quotas (name, arrival) SELECT name, now() FROM unnest(%s::text[]) WITH ORDINALITY AS w (name, nth)
 ORDER BY nth ON CONFLICT (name) DO NOTHING
 """
-# The theoretical arrival time of the algorithm. A transaction that has waited for the row compares with the present.
+# Updates the theoretical arrival time. With clock_timestamp(), because a transaction may have waited for the row.
 _TAKE: Final = """
 UPDATE quotas AS q SET arrival = found.base + found.granted * found.step * interval '1 s'
 FROM (
@@ -51,24 +51,28 @@ class _Take:
 
 
 class PostgresReplayStore:
+    """Implements :class:`mcptrio.abc.ReplayStore`."""
+
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def use(self, name: str, seconds: float) -> bool:
         key = key_of(name)
-        return bool(await self._database.write(DatabaseWork(_use, (key, seconds), key)))
+        return bool(await self._database.write(DatabaseOperation(_use, (key, seconds), key)))
 
 
 class PostgresQuotaStore:
+    """Implements :class:`mcptrio.abc.QuotaStore`."""
+
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
-        wait: float = await self._database.write(DatabaseWork(_take, _Take(key_of(name), seconds / count, burst)))
+        wait: float = await self._database.write(DatabaseOperation(_take, _Take(key_of(name), seconds / count, burst)))
         return wait
 
 
-def _use(batch: WorkBatch, items: Sequence[tuple[str, float]]) -> Results:
+def _use(batch: OperationBatch, items: Sequence[tuple[str, float]]) -> Results:
     wanted = sorted(items)
     cursor = batch.connection.execute(_USE, ([name for name, _ in wanted], [seconds for _, seconds in wanted]))
     yield
@@ -76,15 +80,15 @@ def _use(batch: WorkBatch, items: Sequence[tuple[str, float]]) -> Results:
     return [name in found for name, _ in items]
 
 
-def _take(batch: WorkBatch, items: Sequence[_Take]) -> Results:
-    """Takers of one quota are counted together; the first ones are granted."""
+def _take(batch: OperationBatch, items: Sequence[_Take]) -> Results:
+    """Take from quotas. Equal requests are counted together, and the first ones of them are granted."""
     yield
     results: list[Any] = [0.0] * len(items)
     waiting: dict[_Take, list[int]] = {}
     for at, item in enumerate(items):
         waiting.setdefault(item, []).append(at)
     while waiting:
-        # One statement changes a row once, so a name with two rates waits for the next.
+        # One statement can change a row only once, so a second rate of a name is taken by the next statement.
         now: dict[str, _Take] = {}
         for item in sorted(waiting, key=lambda item: item.name):
             now.setdefault(item.name, item)
@@ -97,7 +101,7 @@ def _take(batch: WorkBatch, items: Sequence[_Take]) -> Results:
     return results
 
 
-def _taken(batch: WorkBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
+def _taken(batch: OperationBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
     names = [item.name for item, _ in takers]
     batch.connection.execute(_QUOTA_ROWS, (names,))
     parameters = (
@@ -107,5 +111,5 @@ def _taken(batch: WorkBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[
         [float(len(indexes)) for _, indexes in takers],
     )
     rows: list[tuple[Any, ...]] = batch.connection.execute(_TAKE, parameters).fetchall()
-    # At least a little: zero means that one was taken.
+    # At least a millisecond, because zero means that one was taken.
     return {name: (granted, max(wait, 0.001)) for name, granted, wait in rows}

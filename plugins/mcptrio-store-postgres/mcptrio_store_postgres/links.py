@@ -1,6 +1,6 @@
-"""A connection that one thread at a time uses, and that another can cut when its time is over.
+"""A connection for one thread at a time, with a deadline that another thread enforces.
 
-psycopg waits without a limit for a server that has stopped to answer. Shutting the socket down ends that wait.
+psycopg waits without a limit for a server that has stopped answering. Shutting the socket down ends that wait.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import trio
 
 from mcptrio.errors import StoreFailed
 from mcptrio_store_postgres.address import Address
-from mcptrio_store_postgres.failures import failed_to_connect, is_lost
+from mcptrio_store_postgres.failures import failed_to_connect, is_connection_lost
 
-__all__ = ["Connection", "PostgresLink", "cut_late"]
+__all__ = ["Connection", "PostgresLink", "enforce_deadlines"]
 
 T = TypeVar("T")
 
@@ -38,11 +38,11 @@ _log = logging.getLogger("mcptrio.stores")
 
 
 class PostgresLink:
-    """A connection to the engine, made when it is first used and after it was lost. Blocks; used in threads.
+    """A connection to the engine, opened on first use and after it was lost. Blocks; used in threads.
 
     Args:
         address: The address of the engine.
-        timeout: Seconds that a use may take.
+        timeout: Seconds that one call of :meth:`use` may take.
         on_connect: A function called with each new connection.
     """
 
@@ -53,7 +53,7 @@ class PostgresLink:
         self._timeout = timeout
         self._on_connect = on_connect
         self._connection: Connection | None = None
-        # A second descriptor of the socket: it can be shut down while libpq waits.
+        # A second descriptor of the socket, through which it can be shut down while libpq waits.
         self._socket: socket.socket | None = None
         self._deadline = _INFINITE
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class PostgresLink:
         return self._connection
 
     def use(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` with the connection. An error that says that it is lost closes it.
+        """Run ``work`` with the connection. An error that shows that the connection is lost closes it.
 
         Raises:
             StoreFailed: The engine cannot be reached.
@@ -76,14 +76,14 @@ class PostgresLink:
         try:
             return work(connection)
         except BaseException as error:
-            if connection.closed or not isinstance(error, Exception) or is_lost(error):
+            if connection.closed or not isinstance(error, Exception) or is_connection_lost(error):
                 self.close()
             raise
         finally:
             self._deadline = _INFINITE
 
-    def cut_if_late(self, now: float) -> None:
-        """Shut the socket down if the present use has passed its deadline. Called by another thread; does not block."""
+    def shut_down_if_overdue(self, now: float) -> None:
+        """Shut the socket down if the current use has passed its deadline. Called by another thread; does not block."""
         if now <= self._deadline:
             return
         with self._lock:
@@ -104,7 +104,7 @@ class PostgresLink:
     def _connect(self) -> Connection:
         now = time.monotonic()
         if self._failed is not None and now < self._retry_at:
-            # Callers do not wait for an engine that was not there a moment ago.
+            # The last attempt has just failed, so callers get its error without another attempt.
             raise StoreFailed(str(self._failed))
         found = self._attempt()
         if isinstance(found, StoreFailed):
@@ -134,7 +134,7 @@ class PostgresLink:
         try:
             connection.execute(self.address.session_statements(statement_timeout=self._timeout))
             with suppress(psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
-                # Ends a statement whose client has gone; not on every operating system.
+                # The server then ends a statement whose client has disconnected; not on every operating system.
                 connection.execute("SET client_connection_check_interval = '1s'")
             if self._on_connect is not None:
                 self._on_connect(connection)
@@ -143,10 +143,10 @@ class PostgresLink:
         return connection
 
 
-async def cut_late(links: Iterable[PostgresLink]) -> None:
-    """Check the deadlines of all links until cancelled."""
+async def enforce_deadlines(links: Iterable[PostgresLink]) -> None:
+    """Enforce the deadlines of all links until cancelled."""
     while True:
         await trio.sleep(_CHECK_INTERVAL)
         now = time.monotonic()
         for link in links:
-            link.cut_if_late(now)
+            link.shut_down_if_overdue(now)

@@ -1,4 +1,4 @@
-"""Opens the stores of a replica, and closes them: its streams are completed and its lease is given back."""
+"""Opens the stores of a replica, and closes them: completes its streams, queues its tasks and deletes its lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import CommonTaskStore, StoreSettings, list_replicas
 from mcptrio_store_postgres.address import Address, read_address
-from mcptrio_store_postgres.bus import ForeignWakes, PostgresBus
+from mcptrio_store_postgres.bus import OtherBusPublisher, PostgresBus
 from mcptrio_store_postgres.database import PostgresDatabase, no_statement
 from mcptrio_store_postgres.effects import PostgresEffectStore
 from mcptrio_store_postgres.event_writes import EventWrites
@@ -27,18 +27,18 @@ from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.keys import SessionKeys
 from mcptrio_store_postgres.leases import Leases
 from mcptrio_store_postgres.limits import PostgresQuotaStore, PostgresReplayStore
-from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
+from mcptrio_store_postgres.links import Connection, PostgresLink, enforce_deadlines
+from mcptrio_store_postgres.operations import DatabaseOperation
 from mcptrio_store_postgres.sessions import PostgresSessionStore
-from mcptrio_store_postgres.sweeping import Sweeper
+from mcptrio_store_postgres.sweeper import Sweeper
 from mcptrio_store_postgres.tasks import PostgresTasks
 from mcptrio_store_postgres.versions import STORE_TABLES, Tables, check_version
-from mcptrio_store_postgres.works import DatabaseWork
 
 __all__ = ["open_postgres_stores", "wait_for_engine"]
 
 # Seconds between two attempts at the start.
 _START_INTERVAL: Final = 0.5
-# Seconds for completing the streams of this process at the end; after that another replica does it.
+# Seconds for completing the streams of this process when it closes; after that another replica does it.
 _LEAVE_SECONDS: Final = 5.0
 
 _log = logging.getLogger("mcptrio.stores")
@@ -46,12 +46,12 @@ _log = logging.getLogger("mcptrio.stores")
 
 @asynccontextmanager
 async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | None = None) -> AsyncIterator[Stores]:
-    """Open the stores in a database, whose tables ``mcptrio store migrate`` has made.
+    """Open the stores in a database with the tables of ``mcptrio store migrate``.
 
     Args:
         url: ``postgresql://USER@HOST:PORT/DATABASE``, with the parameters of libpq.
         settings: The limits of the stores, and settings of the engine.
-        bus: Reaches the other replicas instead of ``NOTIFY``.
+        bus: Sends messages to the other replicas, in place of ``NOTIFY``.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -76,7 +76,7 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
                     finally:
                         tasks.cancel_scope.cancel()
             finally:
-                # Shielded: clients wait for the ends of these streams, also if the server is cancelled.
+                # Shielded, because clients wait for the ends of these streams even if the server is cancelled.
                 with trio.move_on_after(_LEAVE_SECONDS, shield=True):
                     await replica.leave()
                 replica.database.stop()
@@ -133,9 +133,9 @@ class _Replica:
             release=made.release_tasks,
             on_ended=on_ended,
         )
-        wakes = made.bus if bus is None else ForeignWakes(bus, keys)
-        assert wakes is not None
-        database.attach(wakes=wakes, renew=made.leases.renew)
+        publisher = made.bus if bus is None else OtherBusPublisher(bus, keys)
+        assert publisher is not None
+        database.attach(publisher=publisher, renew=made.leases.renew)
         return made
 
     def stores(self, bus: Bus | None) -> Stores:
@@ -166,11 +166,11 @@ class _Replica:
         """Repeat failed settlements and releases.
 
         Raises:
-            StoreFailed: It failed again.
+            StoreFailed: The engine failed again.
         """
         self.writes.replicas = self.sessions.replicas = self.leases.replicas
-        await self.events.settle_owed()
-        await self.effects.release_doubtful()
+        await self.events.retry_settlements()
+        await self.effects.release_unacknowledged()
         await self.tasks.take_back_unacknowledged()
 
     async def release_tasks(self) -> None:
@@ -182,24 +182,24 @@ class _Replica:
         self.tasks.announce_released(await self.task_steps.release_ended())
 
     async def leave(self) -> None:
-        """Complete the streams of this process, queue its tasks, and give its lease back."""
+        """Complete the streams of this process, queue its tasks, and delete its lease."""
         try:
-            await self.leases.settle(self.id, is_over=False)
+            await self.leases.settle(self.id, only_expired=False)
             await self.release_tasks()
-            # Sends the announcements: none of the works that are still waiting is done.
-            await self.database.write(DatabaseWork(no_statement, None))
+            # Sends the messages that are still queued: the operations in the queue will not be executed.
+            await self.database.write(DatabaseOperation(no_statement, None))
         except StoreFailed as error:
             _log.warning("closing: %s; another replica completes the streams and queues the tasks", error)
 
 
 async def _register(leases: Leases, give_up: float) -> None:
-    """Take a lease. The engine may have gone again since it was first reached.
+    """Take a lease. Retry, because the engine may have failed again since the first connection.
 
     Args:
-        give_up: Trio clock time after which it is not tried again.
+        give_up: Trio clock time of the last attempt.
 
     Raises:
-        StoreFailed: It failed until then.
+        StoreFailed: All attempts failed.
     """
     while True:
         try:
@@ -214,22 +214,22 @@ async def _register(leases: Leases, give_up: float) -> None:
 async def wait_for_engine(
     address: Address, settings: StoreSettings, give_up: float, tables: Tables = STORE_TABLES
 ) -> None:
-    """Check the engine and its tables; wait for an engine that is not there yet.
+    """Check the engine and its tables, and retry while the engine is unreachable.
 
     Args:
         address: The address of the engine.
         settings: The settings, for their timeouts.
-        give_up: Trio clock time after which it is not tried again.
-        tables: The tables that it must have.
+        give_up: Trio clock time of the last attempt.
+        tables: The tables that the database must have.
 
     Raises:
-        StoreFailed: It was not there in time, or its tables have another version.
+        StoreFailed: The engine was not reachable in time, or the tables have another version.
     """
     link = PostgresLink(address, timeout=settings.timeout)
     limiter = trio.CapacityLimiter(1)
     has_logged = False
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(cut_late, [link])
+        nursery.start_soon(enforce_deadlines, [link])
         while True:
             tried = await trio.to_thread.run_sync(_try, link, tables, limiter=limiter)
             if tried is None:
@@ -247,7 +247,7 @@ async def wait_for_engine(
 
 
 def _try(link: PostgresLink, tables: Tables) -> tuple[StoreFailed, bool] | None:
-    """Return the failure and whether it stays."""
+    """Return the failure, and True if another attempt would fail too; ``None`` after success."""
     done = outcome.capture(link.use, partial(_check, address=link.address, tables=tables))
     link.close()
     if isinstance(done, outcome.Value):
@@ -256,7 +256,7 @@ def _try(link: PostgresLink, tables: Tables) -> tuple[StoreFailed, bool] | None:
     if isinstance(error, StoreFailed):
         return error, False
     if isinstance(error, psycopg.Error):
-        # A missing right stays missing; a password may be set while the engine starts.
+        # A missing right stays missing; a wrong password may be corrected while the engine starts.
         return store_failed(link.address, error), isinstance(error, psycopg.ProgrammingError)
     raise error
 
@@ -274,7 +274,7 @@ def _nothing() -> None:
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the exception of a group of one: exceptions of the caller's block are raised unchanged."""
+    """Return the only exception of a group, so that exceptions of the caller's block are raised unchanged."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""The session store. Loading a session writes only now and then: its last use has a resolution."""
+"""The session store. The last use of a session has a coarse resolution, so loading a session rarely writes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mcptrio.stores import StoreBounds, read_record, write_record
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.failures import EngineFull
 from mcptrio_store_postgres.keys import SessionKeys
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["PostgresSessionStore"]
 
 # The last use of a session is stored with a resolution of the idle timeout divided by this.
 _RESOLUTION: Final = 30
-# Sessions that expire in one transaction, and those that expire to make room for a new one.
-_EXPIRED: Final = 500
-_ROOM: Final = 20
+# Sessions that are deleted in one transaction, and those that are deleted to make room for a new one.
+_MAX_EXPIRED: Final = 500
+_MAX_EXPIRED_FOR_ROOM: Final = 20
 
 _INSERT: Final = """
 INSERT INTO sessions (id, record, generation)
@@ -42,7 +42,7 @@ _LOAD: Final = """
 SELECT record, used < now() - %s * interval '1 s' FROM sessions
 WHERE id = %s AND used > now() - %s * interval '1 s'
 """
-# Their events go in the same transaction, because no replica may know the id any more.
+# With their events in the same transaction, because perhaps no replica knows the id any more.
 _EXPIRE: Final = """
 WITH due AS (
     SELECT id FROM sessions WHERE used <= now() - %s * interval '1 s' ORDER BY used LIMIT %s FOR UPDATE SKIP LOCKED
@@ -65,7 +65,8 @@ class _Save:
 
 
 class PostgresSessionStore:
-    """
+    """Implements :class:`mcptrio.abc.SessionStore`.
+
     Args:
         keys: The keys of sessions.
         forget: A function called with the key of a session that has expired with its events.
@@ -77,21 +78,21 @@ class PostgresSessionStore:
         self._database = database
         self._keys = keys
         self._idle = bounds.idle_timeout
-        self._most = bounds.max_sessions
+        self._max_sessions = bounds.max_sessions
         self._forget = forget
-        # Sessions that expired to make room; the next expire() returns them.
+        # Expired sessions that made room for new ones; the next expire() returns them.
         self._dropped: deque[str] = deque()
-        # New sessions that may come before they are counted again. Used by the writer's thread only.
+        # The number of sessions that may be added before they are counted again. Used by the writer's thread only.
         self._allowed = 0
         self.replicas = 1
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         stored = evolve(record, generation=record.generation + 1)
-        # The id is only known to those who have it: the row has its hash.
+        # The row has the hash of the id; the id itself is not stored.
         wanted = _Save(self._keys.key(record.id), write_record(evolve(stored, id="")), record.generation)
         kind = self._update if record.generation else self._insert
         try:
-            is_stored = await self._database.write(DatabaseWork(kind, wanted, wanted.key), len(wanted.data))
+            is_stored = await self._database.write(DatabaseOperation(kind, wanted, wanted.key), len(wanted.data))
         except EngineFull as error:
             if record.generation:
                 raise
@@ -100,21 +101,22 @@ class PostgresSessionStore:
 
     async def load(self, id: str) -> SessionRecord | None:
         key = self._keys.key(id)
-        row = await self._database.read(DatabaseWork(self._load, key))
+        row = await self._database.read(DatabaseOperation(self._load, key))
         if row is None:
             return None
         data, is_due = row
         if is_due:
-            self._database.post(DatabaseWork(_use, key))
+            self._database.post(DatabaseOperation(_use, key))
         return evolve(read_record(data, f"{self._database.address.label}: session {key}"), id=id)
 
     async def delete(self, id: str) -> bool:
         key = self._keys.key(id)
-        return bool(await self._database.write(DatabaseWork(self._delete, key, key)))
+        return bool(await self._database.write(DatabaseOperation(self._delete, key, key)))
 
     async def expire(self) -> list[str]:
-        """Returns the ids of those sessions only that this process has used; the events of all are deleted."""
-        keys: list[str] = await self._database.write(DatabaseWork(self._expire, _EXPIRED))
+        """See :class:`mcptrio.abc.SessionStore`. Returns only ids of sessions that this process has used; the events of
+        all are deleted."""
+        keys: list[str] = await self._database.write(DatabaseOperation(self._expire, _MAX_EXPIRED))
         while self._dropped:
             keys.append(self._dropped.popleft())
         found = []
@@ -127,15 +129,15 @@ class PostgresSessionStore:
 
     # In a thread
 
-    def _insert(self, batch: WorkBatch, items: Sequence[_Save]) -> Results:
+    def _insert(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
         wanted = sorted(items, key=lambda item: item.key)
         yield
         if self._allowed < len(wanted):
             self._allowed = self._count(batch)
             if self._allowed < len(wanted):
-                self._dropped.extend(_expired(batch, self._idle, _ROOM))
+                self._dropped.extend(_expired(batch, self._idle, _MAX_EXPIRED_FOR_ROOM))
                 self._allowed = self._count(batch)
-            # Other replicas may add as many.
+            # The other replicas may add the same number in the meantime.
             left = self._allowed
             self._allowed = max(left // max(1, self.replicas), min(left, len(wanted)))
         allowed = wanted[: self._allowed]
@@ -145,10 +147,10 @@ class PostgresSessionStore:
         ).fetchall()
         found = {key for (key,) in rows}
         refused = {item.key for item in wanted[len(allowed) :]}
-        full = f"too many sessions: {self._most} are kept"
+        full = f"too many sessions: {self._max_sessions} are kept"
         return [Overloaded(full) if item.key in refused else item.key in found for item in items]
 
-    def _update(self, batch: WorkBatch, items: Sequence[_Save]) -> Results:
+    def _update(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
         cursor = batch.connection.execute(
             _UPDATE, ([item.key for item in items], [item.data for item in items], [item.generation for item in items])
         )
@@ -156,14 +158,14 @@ class PostgresSessionStore:
         found = {key for (key,) in cursor.fetchall()}
         return [item.key in found for item in items]
 
-    def _load(self, batch: WorkBatch, items: Sequence[str]) -> Results:
+    def _load(self, batch: OperationBatch, items: Sequence[str]) -> Results:
         cursors = [
             batch.connection.execute(_LOAD, (self._idle / _RESOLUTION, key, self._idle), binary=True) for key in items
         ]
         yield
         return [cursor.fetchone() for cursor in cursors]
 
-    def _delete(self, batch: WorkBatch, items: Sequence[str]) -> Results:
+    def _delete(self, batch: OperationBatch, items: Sequence[str]) -> Results:
         cursor = batch.connection.execute(
             "DELETE FROM sessions WHERE id = ANY(%s) RETURNING id, used > now() - %s * interval '1 s'",
             (sorted(items), self._idle),
@@ -172,20 +174,20 @@ class PostgresSessionStore:
         found: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
         return [found.get(key, False) for key in items]
 
-    def _expire(self, batch: WorkBatch, items: Sequence[int]) -> Results:
+    def _expire(self, batch: OperationBatch, items: Sequence[int]) -> Results:
         yield
         return [_expired(batch, self._idle, most) for most in items]
 
-    def _count(self, batch: WorkBatch) -> int:
-        """Return how many sessions may be added."""
+    def _count(self, batch: OperationBatch) -> int:
+        """Return the number of sessions that may be added."""
         row = batch.connection.execute(
-            "SELECT count(*) FROM (SELECT FROM sessions LIMIT %s) AS counted", (self._most,)
+            "SELECT count(*) FROM (SELECT FROM sessions LIMIT %s) AS counted", (self._max_sessions,)
         ).fetchone()
         assert row is not None
-        return self._most - int(str(row[0]))
+        return self._max_sessions - int(str(row[0]))
 
 
-def _use(batch: WorkBatch, items: Sequence[str]) -> Results:
+def _use(batch: OperationBatch, items: Sequence[str]) -> Results:
     batch.connection.execute(
         "UPDATE sessions SET used = now()"
         " WHERE id IN (SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE)",
@@ -195,5 +197,5 @@ def _use(batch: WorkBatch, items: Sequence[str]) -> Results:
     return [None] * len(items)
 
 
-def _expired(batch: WorkBatch, idle: float, most: int) -> list[str]:
+def _expired(batch: OperationBatch, idle: float, most: int) -> list[str]:
     return [str(key) for (key,) in batch.connection.execute(_EXPIRE, (idle, most)).fetchall()]

@@ -1,7 +1,7 @@
-"""Tasks: the steps of :class:`mcptrio.stores.TaskEngine`. A task is held by a replica, for as long as that has a lease.
+"""Tasks: the steps of :class:`mcptrio.stores.TaskEngine`. A replica holds a task as long as it has a lease.
 
-Claims take an advisory lock, so that those of all replicas come one after the other: the number of running tasks of a
-tool is exact. Creations of several replicas at the same moment may exceed a limit by as many.
+Claims take an advisory lock, so the claims of all replicas are sequential, and the number of running tasks of a tool is
+exact. Concurrent creations of several replicas may exceed a limit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mcptrio.stores import MAX_TASK_PAGE, MAX_TASK_PAGE_BYTES, StoreBounds, Task
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.failures import EngineFull
 from mcptrio_store_postgres.keys import key_of
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["PostgresTasks"]
 
 # Expired tasks that are deleted in one transaction.
 _MAX_EXPIRED: Final = 500
-# Attempts at a claim that finds that its task has just been changed.
+# Attempts at a claim whose task another transaction has just changed.
 _CLAIM_ATTEMPTS: Final = 10
 
 _NOW: Final = "extract(epoch FROM now())::float8"
@@ -100,7 +100,7 @@ WITH open AS (
     ) AS oldest ORDER BY number LIMIT 1
 )
 """
-# If a replica saves this task at the same moment, the statement waits, and then finds that it is not queued any more.
+# If another replica is saving this task, the statement waits, and then finds that the task is no longer queued.
 _CLAIM: Final = f"""
 {_OPEN}
 UPDATE tasks SET state = 'running', fence = fence + 1, generation = generation + 1, holder = %s, token = %s
@@ -108,7 +108,7 @@ WHERE number = (SELECT number FROM due) AND state = 'queued' RETURNING {_RECORD}
 """
 _CLAIMABLE: Final = f"{_OPEN} SELECT FROM due"
 
-# With a generation: a task that is claimed meanwhile, by a replica whose lease this statement does not see, is kept.
+# Compares the generation: the task may have been claimed in the meantime by a replica whose lease is not visible here.
 _RELEASE: Final = """
 WITH orphans AS MATERIALIZED (
     SELECT number, generation FROM tasks AS t
@@ -138,7 +138,8 @@ class _Save:
 
 
 class PostgresTasks:
-    """
+    """Implements :class:`mcptrio.stores.TaskEngine`.
+
     Args:
         replica: The id of this process.
     """
@@ -151,7 +152,7 @@ class PostgresTasks:
 
     async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
         key, is_running = key_of(record.id), record.state is TaskState.RUNNING
-        work = DatabaseWork(self._create, _New(record, token, keep), key, needs_lease=is_running)
+        work = DatabaseOperation(self._create, _New(record, token, keep), key, needs_lease=is_running)
         try:
             change: TaskChange = await self._database.write(work, len(record.data))
         except EngineFull as error:
@@ -168,12 +169,12 @@ class PostgresTasks:
         return [_record(row) for row in rows]
 
     async def save(self, record: TaskRecord, *, held: bool) -> TaskChange:
-        work = DatabaseWork(self._save, _Save(record, held), key_of(record.id), needs_lease=held)
+        work = DatabaseOperation(self._save, _Save(record, held), key_of(record.id), needs_lease=held)
         change: TaskChange = await self._database.write(work, len(record.data))
         return change
 
     async def claim(self, tools: Mapping[str, int], token: str) -> TaskChange:
-        work = DatabaseWork(self._claim, (dict(tools), token), needs_lease=True)
+        work = DatabaseOperation(self._claim, (dict(tools), token), needs_lease=True)
         record, has_more = None, bool(tools)
         for _ in range(_CLAIM_ATTEMPTS):
             if record is not None or not has_more:
@@ -182,15 +183,15 @@ class PostgresTasks:
         return TaskChange(record=record)
 
     async def take_back(self, id: str, token: str) -> TaskChange:
-        change: TaskChange = await self._database.write(DatabaseWork(_take_back, token))
+        change: TaskChange = await self._database.write(DatabaseOperation(_take_back, token))
         return change
 
     async def queues(self) -> Sequence[TaskQueue]:
-        # Sorted here, because the order of the database depends on its locale.
+        # Sorted here, because the order in the database depends on its locale.
         return sorted((TaskQueue(*row) for row in await self._read(_QUEUES)), key=lambda queue: queue.tool)
 
     async def expire(self) -> TaskChange:
-        change: TaskChange = await self._database.write(DatabaseWork(_expire, None))
+        change: TaskChange = await self._database.write(DatabaseOperation(_expire, None))
         return change
 
     async def release_ended(self) -> Sequence[str]:
@@ -199,16 +200,16 @@ class PostgresTasks:
         Raises:
             StoreFailed: The engine failed.
         """
-        ids: Sequence[str] = await self._database.write(DatabaseWork(_release, None))
+        ids: Sequence[str] = await self._database.write(DatabaseOperation(_release, None))
         return ids
 
     async def _read(self, statement: str, *parameters: Any) -> Sequence[tuple[Any, ...]]:
-        rows: Sequence[tuple[Any, ...]] = await self._database.read(DatabaseWork(_select, (statement, parameters)))
+        rows: Sequence[tuple[Any, ...]] = await self._database.read(DatabaseOperation(_select, (statement, parameters)))
         return rows
 
     # In a thread
 
-    def _create(self, batch: WorkBatch, items: Sequence[_New]) -> Results:
+    def _create(self, batch: OperationBatch, items: Sequence[_New]) -> Results:
         yield
         keys = [key_of(item.record.id) for item in items]
         dropped = _rows(batch, _EXPIRE_KEYS, keys)
@@ -239,11 +240,11 @@ class PostgresTasks:
             results[0] = evolve(_dropped(dropped), record=results[0].record)
         return results
 
-    def _left(self, batch: WorkBatch) -> int:
+    def _left(self, batch: OperationBatch) -> int:
         ((count,),) = _rows(batch, _COUNT, self._bounds.max_tasks)
         return self._bounds.max_tasks - int(count)
 
-    def _insert(self, batch: WorkBatch, items: Sequence[_New]) -> dict[str, tuple[float, float]]:
+    def _insert(self, batch: OperationBatch, items: Sequence[_New]) -> dict[str, tuple[float, float]]:
         records = [item.record for item in items]
         parameters = {
             "replica": self._replica,
@@ -261,7 +262,7 @@ class PostgresTasks:
         rows = batch.connection.execute(_CREATE.encode(), parameters, binary=True).fetchall()
         return {str(key): (created, expires) for key, created, expires in rows}  # type: ignore[misc]
 
-    def _save(self, batch: WorkBatch, items: Sequence[_Save]) -> Results:
+    def _save(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
         wanted = sorted(items, key=lambda item: key_of(item.record.id))
         parameters = {
             "timeout": self._bounds.task_timeout,
@@ -286,8 +287,9 @@ class PostgresTasks:
             for item in items
         ]
 
-    def _claim(self, batch: WorkBatch, items: Sequence[tuple[dict[str, int], str]]) -> Results:
-        # All before the yield: a claim waits for no rows that a transaction holds which waits for the lock.
+    def _claim(self, batch: OperationBatch, items: Sequence[tuple[dict[str, int], str]]) -> Results:
+        # All statements before the yield, so that no transaction waits for this lock while it holds rows that the claim
+        # needs.
         batch.connection.execute(_LOCK, (self._lock_name,))
         cursors = []
         for tools, token in items:
@@ -302,25 +304,25 @@ class PostgresTasks:
         return found
 
 
-def _select(batch: WorkBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
+def _select(batch: OperationBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
     cursors = [batch.connection.execute(statement.encode(), parameters, binary=True) for statement, parameters in items]
     yield
     return [cursor.fetchall() for cursor in cursors]
 
 
-def _expire(batch: WorkBatch, items: Sequence[None]) -> Results:
+def _expire(batch: OperationBatch, items: Sequence[None]) -> Results:
     yield
     return [_dropped(_rows(batch, _EXPIRE, _MAX_EXPIRED)) for _ in items]
 
 
-def _release(batch: WorkBatch, items: Sequence[None]) -> Results:
+def _release(batch: OperationBatch, items: Sequence[None]) -> Results:
     cursor = batch.connection.execute(_RELEASE)
     yield
     ids = [str(id) for (id,) in cursor.fetchall()]
     return [ids, *[[] for _ in items[1:]]]
 
 
-def _take_back(batch: WorkBatch, items: Sequence[str]) -> Results:
+def _take_back(batch: OperationBatch, items: Sequence[str]) -> Results:
     cursors = [
         (batch.connection.execute(_DELETE_CREATED, (token,)), batch.connection.execute(_RELEASE_CLAIMED, (token,)))
         for token in items
@@ -329,7 +331,7 @@ def _take_back(batch: WorkBatch, items: Sequence[str]) -> Results:
     return [_dropped([*deleted.fetchall(), *released.fetchall()]) for deleted, released in cursors]
 
 
-def _rows(batch: WorkBatch, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+def _rows(batch: OperationBatch, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
     return batch.connection.execute(statement.encode(), parameters).fetchall()
 
 

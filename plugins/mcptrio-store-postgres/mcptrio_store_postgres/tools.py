@@ -17,7 +17,7 @@ from mcptrio.stores import Check, StoreSettings, check_replicas, list_replicas
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.leases import read_replicas
-from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
+from mcptrio_store_postgres.links import Connection, PostgresLink, enforce_deadlines
 from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, missing_grant, stored_version
 
 __all__ = ["check", "migrate", "run_in_thread"]
@@ -39,7 +39,7 @@ _NOTIFY_TIMEOUT: Final = 2.0
 
 
 async def check(url: str, settings: StoreSettings) -> list[Check]:
-    """Check whether a replica can use the database well.
+    """Check whether the database is suitable for a replica.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -55,7 +55,7 @@ async def check(url: str, settings: StoreSettings) -> list[Check]:
 
 
 async def migrate(url: str, settings: StoreSettings) -> list[str]:
-    """Create the tables or bring them up to date. Returns the changes in words.
+    """Create or update the tables. Return the changes, one line each.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -67,20 +67,20 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
 
 
 async def run_in_thread(address: Address, work: Callable[[Connection], T], *others: PostgresLink, seconds: float) -> T:
-    """Run ``work`` in a thread with its own connection, and return its result.
+    """Run ``work`` in a thread with a new connection, and return its result.
 
     Args:
         address: The address of the database.
-        work: Uses the connection.
-        others: Further connections that it uses, which are closed too.
-        seconds: Seconds that it may take.
+        work: A function called with the connection.
+        others: Further connections that ``work`` uses; closed at the end.
+        seconds: Seconds that ``work`` may take.
 
     Raises:
         StoreFailed: The database cannot be reached, refused a statement, or took too long.
     """
     links = [PostgresLink(address, timeout=seconds), *others]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(cut_late, links)
+        nursery.start_soon(enforce_deadlines, links)
         done = await trio.to_thread.run_sync(_run, links, work, limiter=trio.CapacityLimiter(1))
         nursery.cancel_scope.cancel()
     if isinstance(done, StoreFailed):
@@ -202,7 +202,7 @@ def _clock(connection: Connection) -> Check:
     (server,) = _row(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
     skew = float(server) - (before + time.time()) / 2
     is_ok = abs(skew) <= _MAX_SKEW
-    # All deadlines use the engine's clock, so this concerns only the reading of logs.
+    # All expiry uses the engine's clock, so a difference only matters to operators who compare logs.
     advice = (
         "" if is_ok else "synchronize both machines with NTP; mcptrio uses the engine's clock, but logs will differ"
     )
@@ -210,10 +210,11 @@ def _clock(connection: Connection) -> Check:
 
 
 def _notifications(connection: Connection, second: PostgresLink) -> Check:
-    """Find proxies that pool transactions, which lose LISTEN."""
+    """Detect a proxy that pools transactions, through which LISTEN does not work."""
     channel = f"{second.address.schema}_check"
     connection.execute(f"LISTEN {channel}".encode())
-    # On another connection, while this one has no transaction: in one, a proxy would pass the notification on.
+    # Sent on another connection, while this one has no transaction: during one, such a proxy would forward the
+    # notification.
     second.use(lambda other: other.execute("SELECT pg_notify(%s, 'check')", (channel,)))
     found = [each.payload for each in connection.notifies(timeout=_NOTIFY_TIMEOUT, stop_after=1)]
     connection.execute(f"UNLISTEN {channel}".encode())
@@ -238,7 +239,7 @@ def _connections(connection: Connection) -> Check:
 
 
 def _replicas(connection: Connection, lease: float) -> Iterator[Check]:
-    # Without the tables or the right to read them, another check says so.
+    # Other checks report missing tables and missing rights.
     with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
         seen, total = read_replicas(connection, lease)
         yield check_replicas(list_replicas(seen), total)

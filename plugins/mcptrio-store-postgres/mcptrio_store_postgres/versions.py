@@ -1,7 +1,7 @@
-"""Tables and their versions: numbered SQL files, each applied once, by a command and never by a server.
+"""Tables and their versions: numbered SQL files. A command applies each file once; a server never does.
 
-A file says in its first line which older version of this distribution can still work after it, so that a new version
-and the one before it run side by side.
+The first line of a file names the oldest version of this distribution that works with its tables, so that a new version
+and the one before it can run side by side.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Tables:
     """The tables of one distribution: the SQL files in the folder ``migrations`` of its package.
 
     Args:
-        package: The name of the package that has the scripts.
-        distribution: Installs the package.
-        command: Migrates the tables; followed by the URL of the database.
+        package: The name of the package with the SQL files.
+        distribution: The name of the distribution that installs the package.
+        command: The command that migrates the tables, without the URL of the database.
     """
 
     package: str
@@ -67,7 +67,7 @@ class Tables:
 
     @property
     def newest(self) -> int:
-        """The version of the tables that this version of the distribution was written for."""
+        """The version of the tables that this version of the distribution needs."""
         return self.migrations[-1].number
 
 
@@ -86,11 +86,11 @@ def _migrations(package: str) -> tuple[_Migration, ...]:
 STORE_TABLES: Final = Tables("mcptrio_store_postgres", "mcptrio-store-postgres", "mcptrio store migrate")
 """The tables of the stores."""
 NEWEST: Final = STORE_TABLES.newest
-"""The version of the tables of the stores that this version of the distribution was written for."""
+"""The version of the tables of the stores that this version of the distribution needs."""
 
 
 def stored_version(connection: Connection) -> tuple[int, int]:
-    """Return the version of the tables, and the oldest version that can work with them; 0 and 0 if there are none."""
+    """Return the version of the tables, and the oldest version that works with them; 0 and 0 if there are none."""
     try:
         row = connection.execute("SELECT max(number), max(compatible_from) FROM migrations").fetchone()
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
@@ -99,20 +99,21 @@ def stored_version(connection: Connection) -> tuple[int, int]:
 
 
 def missing_grant(connection: Connection, address: Address) -> str | None:
-    """Return the statement that lets the role use the schema; None if it may, or if there is no schema."""
+    """Return the statement that gives the role the right to use the schema; ``None`` if it has it, or there is no
+    schema."""
     row = connection.execute(
         "SELECT has_schema_privilege(oid, 'USAGE'), quote_ident(current_user) FROM pg_namespace WHERE nspname = %s",
         (address.schema,),
     ).fetchone()
-    # Without the right, PostgreSQL gives the same answer as without tables.
+    # Without the right, PostgreSQL reports the same error as without tables.
     return f"GRANT USAGE ON SCHEMA {address.schema} TO {row[1]}" if row is not None and not row[0] else None
 
 
 def check_version(connection: Connection, address: Address, tables: Tables = STORE_TABLES) -> None:
-    """Check that this version can work with the tables.
+    """Check that this version of the distribution works with the tables.
 
     Raises:
-        StoreFailed: It cannot. The message names the command that helps.
+        StoreFailed: It does not. The message names the command to run.
     """
     if connection.info.server_version < MIN_SERVER:
         got = connection.info.parameter_status("server_version")
@@ -140,10 +141,10 @@ def check_version(connection: Connection, address: Address, tables: Tables = STO
 def migrate_tables(
     connection: Connection, address: Address, tables: Tables = STORE_TABLES, *, unlogged: bool = False
 ) -> list[str]:
-    """Create or change the tables, and return the changes in words. Several processes may call it at the same time.
+    """Create or change the tables, and return the changes, one line each. Several processes may call it concurrently.
 
     Raises:
-        StoreFailed: The engine refused a statement. Migrations before it stay.
+        StoreFailed: The engine refused a statement. Earlier migrations remain applied.
     """
     done: list[str] = []
     try:
@@ -164,7 +165,7 @@ def migrate_tables(
 
 
 def stored_version_in(connection: Connection) -> int:
-    """Return the version in a transaction, in which the table must exist."""
+    """Return the version of the tables. The table ``migrations`` must exist, since an error would end a transaction."""
     row = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
     assert row is not None
     return int(str(row[0]))
@@ -196,7 +197,7 @@ def _apply(connection: Connection, migration: _Migration) -> None:
 
 
 def _set_logged(connection: Connection, *, unlogged: bool) -> list[str]:
-    """Make the tables of sessions and events logged or unlogged, as the setting says."""
+    """Make the tables of sessions and events logged or unlogged, according to the setting."""
     done: list[str] = []
     rows = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)"

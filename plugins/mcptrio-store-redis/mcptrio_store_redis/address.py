@@ -1,4 +1,4 @@
-"""The URL of the stores: where the engine is, and how to connect to it.
+"""The URL of the stores: the address of the engine, and the options of the connection.
 
 Source: redis-py's URLs, and the schemes ``redis+sentinel`` and ``redis+cluster`` with several hosts.
 """
@@ -26,6 +26,8 @@ _OPTIONS: Final = {"tls", "sentinel_auth"}
 
 
 class Topology(Enum):
+    """The kind of engine: one server, a master that sentinels watch, or a cluster."""
+
     SINGLE = "single"
     SENTINEL = "sentinel"
     CLUSTER = "cluster"
@@ -33,19 +35,19 @@ class Topology(Enum):
 
 @frozen(kw_only=True)
 class RedisAddress:
-    """Where the engine is.
+    """The address of the engine, and the options of the connection.
 
     Args:
-        kind: One server, a service that sentinels watch, or a cluster.
+        kind: The kind of engine.
         hosts: Host names and ports: the server, the sentinels, or some nodes of the cluster.
-        path: The Unix socket; then there are no hosts.
+        path: The path of a Unix socket, which replaces the hosts.
         service: The name of the service that the sentinels watch.
         database: The number of the database.
-        is_tls: Whether to connect with TLS.
-        user: The name for AUTH; empty for the default user.
-        password: The password, which is never shown.
-        password_file: Has the password now. It is read again for each connection, so the password may be changed.
-        has_sentinel_auth: Whether the sentinels want the same name and password.
+        is_tls: True to connect with TLS.
+        user: The user for AUTH; empty for the default user.
+        password: The password. It appears in no error and no log.
+        password_file: The file with the password. It is read for each connection, so the password may change.
+        has_sentinel_auth: True if the sentinels require the same user and password.
     """
 
     kind: Topology
@@ -60,7 +62,7 @@ class RedisAddress:
     has_sentinel_auth: bool = False
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """Return the address for errors and logs, without a password."""
         if self.path:
             return f"redis {self.path}"
@@ -123,7 +125,7 @@ def read_address(url: str, settings: StoreSettings) -> RedisAddress:
 
 
 def is_local(host: str) -> bool:
-    """Return whether a host is this machine, so that messages to it cross no network."""
+    """Return True if a host is this machine, so that messages to it cross no network."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,7 +1,7 @@
-"""The bus over the engine's channels.
+"""The bus over the channels of the engine.
 
-Followers in this process get a message at once; their copy from the engine is skipped. Every message
-begins with the id of the replica that has sent it.
+Followers in this process get a message at once, and the copy from the engine is skipped. Every message begins with the
+id of the replica that sent it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from mcptrio_store_redis.listener import ChannelListener
 __all__ = ["LOST", "RedisBus"]
 
 LOST: Final = b"lost"
-"""Published to all replicas if messages may be missing: unpublished ones, or those of a replica that has ended."""
+"""Sent to all replicas if messages may be missing: some were not published, or a replica ended without closing."""
 _TOPIC_BYTES: Final = 1024
-# Messages that are delivered in one turn of the event loop.
-_TURN: Final = 500
+# Messages that are delivered in one step of the event loop.
+_MAX_PER_TURN: Final = 500
 _WAKE: Final = wake_message("")
 _SIGNALS: Final = (INBOX_MESSAGE, TASK_CHANGED, TASK_QUEUED)
 
 
 class RedisBus:
-    """Made in a Trio task."""
+    """Implements :class:`mcptrio.abc.Bus`. Created in a Trio task, to whose event loop it delivers."""
 
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class RedisBus:
         self._topics: dict[str, str] = {}
         self._token = trio.lowlevel.current_trio_token()
         self._wake_channel = engine.keys.wake(engine.replica)
-        self.listener = ChannelListener(self._wake_channel, engine.keys.everyone, self._arrived, is_signal)
+        self.listener = ChannelListener(self._wake_channel, engine.keys.broadcast, self._arrived, is_signal)
         self.is_ready = trio.Event()
 
     def publish(self, topic: str, message: bytes) -> None:
@@ -53,28 +53,28 @@ class RedisBus:
         return self._followers.add(topic, receive)
 
     def deliver_here(self, topic: str, message: bytes) -> None:
-        """Pass a message to the followers of this process. The caller has published it."""
+        """Pass a message to the followers of this process. The caller publishes it for the other replicas."""
         self._followers.deliver(topic, message)
 
     def deliver_channel(self, channel: str, message: bytes) -> None:
-        """As :meth:`deliver_here`, for a channel."""
+        """Pass a message to the followers of this process, by the channel of its topic."""
         topic = self._topics.get(channel)
         if topic is not None:
             self._followers.deliver(topic, message)
 
     def report_lost(self) -> None:
-        """Make all replicas look for themselves."""
+        """Tell the followers in all replicas that messages may have been lost."""
         self._followers.report_lost()
         self._engine.has_lost_messages = True
         self.publish_lost()
 
     def publish_lost(self) -> None:
-        """Make all replicas look for themselves if messages of this one were not published."""
+        """Tell the followers in all replicas so if messages of this replica were not published."""
         if not self._engine.has_lost_messages:
             return
         self._engine.has_lost_messages = False
-        everyone = self._engine.keys.everyone
-        self._engine.post(command(everyone, "PUBLISH", everyone, self._sender + LOST), is_message=True)
+        broadcast = self._engine.keys.broadcast
+        self._engine.post(command(broadcast, "PUBLISH", broadcast, self._sender + LOST), is_message=True)
 
     def _on_first(self, topic: str) -> None:
         channel = self._engine.keys.channel(topic)
@@ -88,15 +88,15 @@ class RedisBus:
 
     def _change(self, channel: str, *, is_wanted: bool) -> None:
         if self.listener.change(channel, is_wanted=is_wanted):
-            # The listener's thread waits for its socket, so it is woken through the engine.
+            # The listener's thread waits for its socket, so only a message from the engine wakes it.
             self._engine.post(command(self._wake_channel, "PUBLISH", self._wake_channel, b""))
 
     def _arrived(self) -> None:
-        """Called in the listener's thread."""
+        """Schedule the delivery. Called in the listener's thread."""
         self._token.run_sync_soon(self._deliver)
 
     def _deliver(self) -> None:
-        messages, has_lost, has_more = self.listener.take(_TURN)
+        messages, has_lost, has_more = self.listener.take(_MAX_PER_TURN)
         if has_more:
             self._token.run_sync_soon(self._deliver)
         if has_lost:
@@ -106,19 +106,19 @@ class RedisBus:
             if payload is None:
                 topic = self._topics.get(channel)
                 if topic is not None:
-                    # Subscribed just now; a message may have been published since the follower asked.
+                    # The subscription has begun; messages since the call of follow() may be missing.
                     self._followers.deliver(topic, None)
             elif not payload.startswith(self._sender):
                 self._deliver_one(channel, payload[len(self._sender) :])
 
     def _deliver_one(self, channel: str, message: bytes) -> None:
-        if channel == self._engine.keys.everyone:
+        if channel == self._engine.keys.broadcast:
             self._followers.report_lost()
         else:
             self.deliver_channel(channel, message)
 
 
 def is_signal(payload: bytes) -> bool:
-    """Return whether a message only makes readers look, so that one of two equal ones can be left out."""
+    """Return True if a message only makes readers read a store, so that one of two equal messages can be dropped."""
     message = payload[16:]
     return message.startswith(_WAKE) or message in _SIGNALS

@@ -1,4 +1,4 @@
-"""Commands to the engine, and works: the commands of one caller."""
+"""Commands to the engine, and operations: the commands of one caller."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from attrs import field, frozen
 from mcptrio.errors import StoreFailed
 from mcptrio_store_redis.scripts import LuaScript
 
-__all__ = ["Argument", "OpenStream", "RedisCommand", "RedisFull", "RedisRefused", "RedisWork", "command", "run"]
+__all__ = ["Argument", "OpenStream", "RedisCommand", "RedisFull", "RedisOperation", "RedisRefused", "command", "run"]
 
 Argument: TypeAlias = "str | bytes | int | float"
 
 
 class RedisRefused(StoreFailed):
-    """The engine has answered, with an error. Sending the command again would give the same answer."""
+    """The engine has answered with an error. The same command would get the same answer again."""
 
 
 class RedisFull(RedisRefused):
-    """The engine has reached its limit of memory."""
+    """The engine has reached its ``maxmemory``."""
 
 
 @frozen
@@ -27,7 +27,7 @@ class RedisCommand:
     """One command.
 
     Args:
-        key: Selects the node of a cluster.
+        key: The key that selects the node of a cluster.
         words: The name of the command, and its arguments.
         script: The script that the command runs, if any.
     """
@@ -39,12 +39,12 @@ class RedisCommand:
 
 @frozen
 class OpenStream:
-    """A stream that a replica has begun, as the engine keeps it.
+    """A member of the set of streams that a replica has begun and not completed.
 
     Args:
         tag: The hash tag of the session.
         stream: The name of the stream.
-        session: The id of the session if another bus needs it to reach the readers; otherwise empty.
+        session: The id of the session if another bus needs it to wake the readers; otherwise empty.
     """
 
     tag: str
@@ -61,12 +61,12 @@ class OpenStream:
 
 
 @frozen
-class RedisWork:
-    """Commands of one caller. In a cluster the second is sent once the first has its answer.
+class RedisOperation:
+    """The commands of one caller. In a cluster, each command is sent after the one before it was answered.
 
     Args:
-        is_write: Whether replicas of the engine have to confirm it.
-        is_message: Whether it is a message whose loss other replicas should know of.
+        is_write: True if replicas of the engine have to confirm it.
+        is_message: True if it publishes a message, whose loss is reported to the other replicas.
     """
 
     commands: tuple[RedisCommand, ...]
@@ -75,7 +75,7 @@ class RedisWork:
 
     @property
     def size(self) -> int:
-        """Return the approximate number of bytes."""
+        """The approximate number of bytes."""
         return sum(len(word) if isinstance(word, str | bytes) else 8 for each in self.commands for word in each.words)
 
 

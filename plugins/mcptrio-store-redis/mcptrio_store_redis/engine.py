@@ -1,4 +1,4 @@
-"""The common part of the stores of one opening: keys, settings, and the queue of commands."""
+"""The parts that all stores of one opening share: the keys, the settings, and the queue of commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import BatchWriter, StoreSettings
 from mcptrio_store_redis.batches import RedisBatches
-from mcptrio_store_redis.commands import RedisCommand, RedisWork
+from mcptrio_store_redis.commands import RedisCommand, RedisOperation
 from mcptrio_store_redis.keys import RedisKeys
 from mcptrio_store_redis.links import RedisLink
 
@@ -20,14 +20,15 @@ __all__ = ["RedisEngine"]
 
 
 class RedisEngine:
-    """
+    """The engine as the stores use it.
+
     Args:
         link: The connections for commands.
         settings: The limits of the stores, and settings of the engine.
 
     Attributes:
         replica: The id of this opening among those that use the engine.
-        has_lost_messages: Whether a message could not be published, so the other replicas have to look for themselves.
+        has_lost_messages: True if a message could not be published, which must be reported to the other replicas.
     """
 
     def __init__(self, link: RedisLink, settings: StoreSettings) -> None:
@@ -36,16 +37,16 @@ class RedisEngine:
         self.replica = secrets.token_hex(8)
         self.has_lost_messages = False
         self.is_closed = False
-        self.batches = RedisBatches(link, settings, self.lose_messages)
-        self.writer: BatchWriter[RedisWork] = BatchWriter(link.place, self.batches, timeout=settings.timeout)
+        self.batches = RedisBatches(link, settings, self.note_lost_message)
+        self.writer: BatchWriter[RedisOperation] = BatchWriter(link.label, self.batches, timeout=settings.timeout)
 
     @property
-    def place(self) -> str:
-        return self.batches.link.place
+    def label(self) -> str:
+        return self.batches.link.label
 
     @property
     def failing_since(self) -> float | None:
-        """Seconds for which the engine has not answered."""
+        """Seconds for which the engine has not answered; ``None`` while it answers."""
         since = self.batches.failing_since
         return None if since is None else time.monotonic() - since
 
@@ -56,38 +57,38 @@ class RedisEngine:
         finally:
             self.is_closed = True
 
-    async def ask(self, command: RedisCommand, *more: RedisCommand) -> Any:
-        """Send commands that change nothing. Returns the answer, or the list of answers if there are more.
+    async def read(self, command: RedisCommand, *more: RedisCommand) -> Any:
+        """Send commands that change nothing. Return the answer, or the list of answers to several commands.
 
         Raises:
             StoreFailed: There was no answer in time, or an error.
         """
-        return await self._send(RedisWork((command, *more)))
+        return await self._send(RedisOperation((command, *more)))
 
-    async def change(self, command: RedisCommand, *more: RedisCommand) -> Any:
-        """Send commands that write. As :meth:`ask`; after a failure they may have been done.
+    async def write(self, command: RedisCommand, *more: RedisCommand) -> Any:
+        """Send commands that change data. Return the answer, or the list of answers to several commands.
 
         Raises:
-            StoreFailed: There was no answer in time, or an error.
+            StoreFailed: There was no answer in time, or an error. The commands may have been executed.
         """
-        return await self._send(RedisWork((command, *more), is_write=True))
+        return await self._send(RedisOperation((command, *more), is_write=True))
 
-    async def ask_each(self, commands: Sequence[RedisCommand]) -> list[Any]:
-        """Send commands that do not depend on each other.
+    async def read_each(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        """Send independent commands, and return their answers.
 
         Raises:
             StoreFailed: One of them had no answer in time, or an error.
         """
         answers: list[Any] = [None] * len(commands)
 
-        async def ask(at: int) -> None:
-            answers[at] = await self.ask(commands[at])
+        async def read(at: int) -> None:
+            answers[at] = await self.read(commands[at])
 
         failed: StoreFailed | None = None
         try:
             async with trio.open_nursery() as nursery:
                 for at in range(len(commands)):
-                    nursery.start_soon(ask, at)
+                    nursery.start_soon(read, at)
         except* StoreFailed as group:
             failed = _first(group)
         if failed is not None:
@@ -95,16 +96,16 @@ class RedisEngine:
         return answers
 
     def post(self, command: RedisCommand, *, is_message: bool = False) -> None:
-        """Send a command without waiting. It is dropped if too many wait."""
-        work = RedisWork((command,), is_message=is_message)
+        """Queue a command whose answer is not needed. Does not block; the command is dropped if the queue is full."""
+        work = RedisOperation((command,), is_message=is_message)
         if not self.writer.post(work, work.size) and is_message:
-            self.lose_messages()
+            self.note_lost_message()
 
-    def lose_messages(self) -> None:
-        """Note that a message was not published. Called in any thread."""
+    def note_lost_message(self) -> None:
+        """Note that a message was not published. May be called in any thread."""
         self.has_lost_messages = True
 
-    async def _send(self, work: RedisWork) -> Any:
+    async def _send(self, work: RedisOperation) -> Any:
         answers = await self.writer.write(work, work.size)
         return answers[0] if len(answers) == 1 else answers
 

@@ -1,7 +1,7 @@
-"""Events of resumable streams, and inboxes: a list and a hash for each stream.
+"""Events of resumable streams, and inboxes. Each stream has a list and a hash.
 
-A stream has one writer. The engine compares the writer and the position of each append, so an append that got no
-answer is sent again without storing anything twice, and a stream that another replica has completed takes no more.
+A stream has one writer. The engine compares the writer and the position of each append. So an append that got no answer
+can be repeated without storing an event twice, and a stream that another replica has completed refuses further events.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from mcptrio.stores import INBOX, MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES, event_id
 from mcptrio_store_redis.commands import Argument, OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.keys import tag_of
-from mcptrio_store_redis.scripts import APPEND, COMPLETED, DROP, KEEP, READ, SETTLE
+from mcptrio_store_redis.scripts import APPEND, COMPLETED, DROP, KEEP_POSITION, READ, SETTLE
 
 __all__ = ["RedisEventStore", "settle_command"]
 
-# Seconds that a complete stream is kept after it was read to its end.
-_LINGER: Final = 60.0
-# Seconds of failure after which an append is given up, and seconds between two attempts.
+# Seconds for which a complete stream is kept after it was read to its end.
+_LINGER_SECONDS: Final = 60.0
+# Seconds after which a failing append is given up, and seconds between two attempts.
 _GIVE_UP_SECONDS: Final = 15.0
-_RETRY: Final = 0.1
-# Streams to complete once the engine answers again; further ones wait for the end of this replica.
-_OWED: Final = 10_000
-# The answer to an append whose position is not that of the stream any more.
+_RETRY_SECONDS: Final = 0.1
+# Streams that are completed once the engine answers again. Further ones are completed after the end of this replica.
+_MAX_PENDING: Final = 10_000
+# The answer to an append whose position is no longer that of the stream.
 _MOVED: Final = -4
 # Bytes of a stream's name.
 _NAME_BYTES: Final = 512
 
 
 @define(eq=False)
-class _Open:
+class _StreamState:
     """A stream that this replica has begun.
 
     Attributes:
-        position: Of the next event; None if an append got no answer, so the engine has to be asked.
-        touched: When the last event was stored or its position was kept.
-        is_registered: Whether the engine lists it among the open streams of this replica.
+        position: The position of the next event; ``None`` if it must be read, because an append got no answer.
+        touched: Trio time at which the last event was stored, or the position was kept.
+        is_registered: True if the stream is in the engine's set of open streams of this replica.
     """
 
     position: int | None = 0
@@ -53,10 +53,11 @@ class _Open:
 
 
 class RedisEventStore:
-    """
+    """Implements :class:`mcptrio.abc.EventStore`.
+
     Args:
-        publish: Tells the readers of this process; the scripts tell those of other replicas.
-        is_announced: Whether the scripts publish; False if another bus does it.
+        publish: Wakes readers: those of this process if the scripts publish, otherwise all, through the other bus.
+        is_announced: True if the scripts publish for the other replicas.
     """
 
     def __init__(self, engine: RedisEngine, publish: Callable[[str, bytes], None], *, is_announced: bool) -> None:
@@ -64,8 +65,8 @@ class RedisEventStore:
         self._keys = engine.keys
         self._publish = publish
         self._is_announced = is_announced
-        self._open: dict[tuple[str, str], _Open] = {}
-        self._owed: dict[tuple[str, str], None] = {}
+        self._open: dict[tuple[str, str], _StreamState] = {}
+        self._pending: dict[tuple[str, str], None] = {}
         self._numbers = count(1)
         bounds = engine.settings
         self._age = bounds.event_timeout
@@ -76,13 +77,13 @@ class RedisEventStore:
     ) -> StoredEvent:
         _check(stream, data)
         name = session, stream
-        line = self._open.get(name)
-        if line is None:
-            line = self._open[name] = _Open()
-        async with line.lock:
-            following = await self._append(name, line, data, last, will)
+        state = self._open.get(name)
+        if state is None:
+            state = self._open[name] = _StreamState()
+        async with state.lock:
+            following = await self._append(name, state, data, last, will)
         if following < 0 or last:
-            self._close(name, line)
+            self._close(name, state)
         if following == -1:
             raise ConnectionClosed("the stream is complete")
         if following < 0:
@@ -94,15 +95,15 @@ class RedisEventStore:
     async def settle(self, session: str, stream: str) -> None:
         name = session, stream
         if name not in self._open:
-            # Complete or unknown, or another replica writes it.
+            # The stream is complete or unknown, or another replica writes it.
             return
         settled = False
         try:
             await self._settle(name)
             settled = True
         finally:
-            if not settled and len(self._owed) < _OWED:
-                self._owed[name] = None
+            if not settled and len(self._pending) < _MAX_PENDING:
+                self._pending[name] = None
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
         found = read_event_id(event_id)
@@ -117,12 +118,12 @@ class RedisEventStore:
         return page if page is not None else ([], False)
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
-        names = await self._engine.ask(run(COMPLETED, self._keys.base(tag_of(session)), stream))
+        names = await self._engine.read(run(COMPLETED, self._keys.base(tag_of(session)), stream))
         return [name.decode("utf-8", "surrogatepass") for name in names]
 
     async def put(self, session: str, message: bytes) -> None:
         _check(INBOX, (message,))
-        await self._engine.change(self._append_command((session, INBOX), -1, (message,), False, None, 0))
+        await self._engine.write(self._append_command((session, INBOX), -1, (message,), False, None, 0))
         self._publish(session_topic(session), INBOX_MESSAGE)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
@@ -133,91 +134,93 @@ class RedisEventStore:
         return messages, first + len(messages) if messages else position
 
     async def drop(self, session: str) -> None:
-        await self._engine.change(run(DROP, self._keys.base(tag_of(session))))
+        await self._engine.write(run(DROP, self._keys.base(tag_of(session))))
         for name in [each for each in self._open if each[0] == session]:
             self._close(name, self._open[name])
 
     # Called at the end
 
     def open_streams(self) -> list[tuple[str, str]]:
-        """Return sessions and streams that this replica has begun and not completed, in that order."""
+        """Return the sessions and names of the streams that this replica has begun and not completed, oldest first."""
         return list(self._open)
 
     def wake_readers(self, streams: list[tuple[str, str]]) -> None:
-        """Publish on the other bus, if there is one, that streams have changed."""
+        """Wake the readers of streams."""
         for session, stream in streams:
             self._publish(session_topic(session), wake_message(stream))
 
     # Called by the leases
 
-    async def settle_owed(self) -> None:
-        """Complete the streams for which that failed before.
+    async def retry_settlements(self) -> None:
+        """Complete the streams whose completion failed before.
 
         Raises:
             StoreFailed: The engine does not answer.
         """
-        while self._owed:
-            name = next(iter(self._owed))
+        while self._pending:
+            name = next(iter(self._pending))
             await self._settle(name)
-            self._owed.pop(name, None)
+            self._pending.pop(name, None)
 
     async def keep_positions(self) -> None:
-        """Keep the positions of open streams without recent events, which would expire.
+        """Keep the positions of open streams without recent events, which would expire otherwise.
 
         Raises:
             StoreFailed: The engine does not answer.
         """
         now = trio.current_time()
-        quiet = [(name, line) for name, line in self._open.items() if now - line.touched > self._age / 2]
-        for (session, stream), line in quiet:
-            line.touched = now
-            await self._engine.change(run(KEEP, self._keys.base(tag_of(session)), stream, round(self._age * 2000)))
+        quiet = [(name, state) for name, state in self._open.items() if now - state.touched > self._age / 2]
+        for (session, stream), state in quiet:
+            state.touched = now
+            await self._engine.write(
+                run(KEEP_POSITION, self._keys.base(tag_of(session)), stream, round(self._age * 2000))
+            )
 
-    # Inside
+    # Private
 
     async def _append(
         self,
         name: tuple[str, str],
-        line: _Open,
+        state: _StreamState,
         data: tuple[bytes, ...],
         last: bool,
         will: bytes | None,
     ) -> int:
-        """Append until there is an answer. Returns it: the position after the events, or why there is none."""
-        position = line.position
-        # Unknown until there is an answer, also if this is cancelled.
-        line.position = None
+        """Send an append until it is answered. Return the answer: the position after the events, or a negative code."""
+        position = state.position
+        # Unknown until there is an answer, which there is not if this is cancelled.
+        state.position = None
         deadline = trio.current_time() + _GIVE_UP_SECONDS
-        # The same for each attempt, so the engine knows an append that it has stored already.
+        # The same number in each attempt, by which the engine recognizes an append that it has stored already.
         number = next(self._numbers)
         while True:
             try:
                 if position is None:
                     position = await self._position(name)
                 commands = [self._append_command(name, position, data, last, will, number)]
-                if not line.is_registered:
-                    # Registered first: if this replica ends, the others know which streams it has left.
+                if not state.is_registered:
+                    # Registered first, so that the other replicas can complete the stream if this one ends.
                     commands.insert(0, self._registration("SADD", name))
-                answer = await self._engine.change(*commands)
-                following: int = answer if line.is_registered else answer[-1]
-                line.is_registered = True
+                answer = await self._engine.write(*commands)
+                following: int = answer if state.is_registered else answer[-1]
+                state.is_registered = True
                 if following == _MOVED:
                     position = None
                     continue
-                line.position = following
-                line.touched = trio.current_time()
+                state.position = following
+                state.touched = trio.current_time()
                 return following
             except RedisRefused:
                 raise
             except StoreFailed:
                 if self._engine.is_closed or trio.current_time() > deadline:
                     raise
-                await trio.sleep(_RETRY)
+                await trio.sleep(_RETRY_SECONDS)
 
     async def _position(self, name: tuple[str, str]) -> int:
         session, stream = name
         key = f"{self._keys.base(tag_of(session))}:h:{stream}"
-        position = await self._engine.ask(command(key, "HGET", key, "n"))
+        position = await self._engine.read(command(key, "HGET", key, "n"))
         return int(position or 0)
 
     def _append_command(
@@ -258,16 +261,16 @@ class RedisEventStore:
         tag = tag_of(session)
         announcement = self._announcement(tag, wake_message(stream))
         replica = self._engine.replica
-        await self._engine.change(settle_command(self._keys.base(tag), stream, replica, announcement, self.limits))
-        line = self._open.get(name)
-        if line is not None:
-            self._close(name, line)
+        await self._engine.write(settle_command(self._keys.base(tag), stream, replica, announcement, self.limits))
+        state = self._open.get(name)
+        if state is not None:
+            self._close(name, state)
         self._publish(session_topic(session), wake_message(stream))
 
-    def _close(self, name: tuple[str, str], line: _Open) -> None:
-        if self._open.get(name) is line:
+    def _close(self, name: tuple[str, str], state: _StreamState) -> None:
+        if self._open.get(name) is state:
             del self._open[name]
-        # Without waiting: a name that stays is removed when this replica ends.
+        # Not awaited: a name that is left in the set is removed when this replica ends.
         self._engine.post(self._registration("SREM", name))
 
     def _registration(self, word: str, name: tuple[str, str]) -> RedisCommand:
@@ -289,10 +292,10 @@ class RedisEventStore:
 
     async def _answer(self, session: str, stream: str, position: int, *, known: bool) -> list[Any] | None:
         base = self._keys.base(tag_of(session))
-        linger = round(min(_LINGER, self._age) * 1000)
+        linger = round(min(_LINGER_SECONDS, self._age) * 1000)
         # An inbox has no writer that keeps its position, and its reader would miss messages at reused positions.
         keep = round(self._age * 1000) if stream == INBOX else 0
-        found: list[Any] | None = await self._engine.ask(
+        found: list[Any] | None = await self._engine.read(
             run(READ, base, stream, position, int(known), MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES, linger, keep)
         )
         return found

@@ -1,7 +1,7 @@
 """The names of keys and channels in the engine.
 
-Everything of one session has the same hash tag, so a script about a session works in a cluster too. Session ids,
-topics and the names of calls are hashed: a dump of the engine shows none of them.
+All keys of one session have the same hash tag, so scripts about a session work in a cluster too. Session ids, topics
+and the names of calls are hashed, so a dump of the engine shows none of them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class RedisKeys:
     """The keys of one service.
 
     Attributes:
-        prefix: The first part of each.
-        replicas: A sorted set: the replicas and when their leases expire, in milliseconds.
-        sessions: A sorted set: the tags of all sessions and when they may expire, in milliseconds.
-        tasks: What all keys of tasks begin with.
-        schema: The version of this layout.
-        everyone: The channel of all replicas.
+        prefix: The first part of each key.
+        replicas: The sorted set of replicas, by the expiry of their leases in milliseconds.
+        sessions: The sorted set of the tags of all sessions, by the time in milliseconds after which they may expire.
+        tasks: The prefix of all keys of tasks.
+        schema: The key with the version of this layout.
+        broadcast: The channel of all replicas.
     """
 
     prefix: str
@@ -40,7 +40,7 @@ class RedisKeys:
     sessions: str = field(init=False)
     tasks: str = field(init=False)
     schema: str = field(init=False)
-    everyone: str = field(init=False)
+    broadcast: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # attrs' way to set attributes of a frozen class.
@@ -49,12 +49,12 @@ class RedisKeys:
             ("sessions", f"{self.prefix}:{{sessions}}"),
             ("tasks", f"{self.prefix}:{{tasks}}"),
             ("schema", f"{self.prefix}:{{schema}}"),
-            ("everyone", f"{self.prefix}:{{replicas}}:news"),
+            ("broadcast", f"{self.prefix}:{{replicas}}:news"),
         ):
             object.__setattr__(self, name, value)
 
     def base(self, tag: str) -> str:
-        """Return what all keys of a session begin with."""
+        """Return the prefix of all keys of a session."""
         return f"{self.prefix}:{{{tag}}}"
 
     def record(self, session: str) -> str:
@@ -65,11 +65,11 @@ class RedisKeys:
         return f"{self.replicas}:{replica}"
 
     def entry(self, replica: str) -> str:
-        """Return the key that says when a replica began, and where it runs."""
+        """Return the key with the start time, process and host of a replica."""
         return f"{self.replicas}:who:{replica}"
 
     def wake(self, replica: str) -> str:
-        """Return the channel that makes the listener of a replica look for new topics."""
+        """Return the channel that wakes the listener of a replica, to apply changed subscriptions."""
         return f"{self.replicas}:wake:{replica}"
 
     def channel(self, topic: str) -> str:

@@ -1,7 +1,7 @@
 """The Lua scripts of leases. Each is one atomic step. KEYS[1] is the sorted set of the replicas.
 
-``:who:`` and the id of a replica follow from it: when it began, its process and its host. An entry outlives a replica
-that is killed, and then expires.
+The key with the suffix ``:who:`` and the id of a replica has its start time, process and host. It expires some time
+after the replica was killed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Final
 from mcptrio.stores import MAX_LISTED
 from mcptrio_store_redis.scripts import LuaScript
 
-__all__ = ["BEAT", "FORGET", "LEASE_SCRIPTS"]
+__all__ = ["LEASE_SCRIPTS", "REMOVE_REPLICA", "RENEW_LEASE"]
 
-BEAT: Final = LuaScript(
-    "beat",
-    # ARGV: replica, milliseconds of its lease, milliseconds since it began, its process and its host.
-    # Returns the time of the engine, replicas and when their leases end, and entries of those whose leases end last.
+RENEW_LEASE: Final = LuaScript(
+    "renew_lease",
+    # ARGV: replica, milliseconds of its lease, milliseconds since its start, its process and host.
+    # Returns the time of the engine, all replicas with the ends of their leases, and the entries of those whose leases
+    # end last.
     f"""
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -32,9 +33,10 @@ return {{string.format('%.0f', now), all, entries}}
 """,
 )
 
-FORGET: Final = LuaScript(
-    "forget",
-    # KEYS: replicas, the open streams of one. ARGV: that replica, 1 if it leaves itself. Returns 1 if it is removed.
+REMOVE_REPLICA: Final = LuaScript(
+    "remove_replica",
+    # KEYS: replicas, the open streams of one replica. ARGV: that replica, 1 if the caller is that replica.
+    # Returns 1 if the replica was removed.
     """
 local t = redis.call('TIME')
 local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -48,5 +50,5 @@ return 0
 """,
 )
 
-LEASE_SCRIPTS: Final = (BEAT, FORGET)
-"""The scripts, to load them together."""
+LEASE_SCRIPTS: Final = (RENEW_LEASE, REMOVE_REPLICA)
+"""All scripts of this module."""

@@ -1,8 +1,8 @@
-"""Leases of replicas: each renews its own, and completes the streams of one that has been missing for a whole lease.
+"""Leases of replicas. Each replica renews its own, and completes the streams of replicas that have ended.
 
-The engine's clock decides whether a lease has expired. From then on a replica waits for another whole lease before it
-takes the streams, measured with its own clock while it is connected: after a restart of the engine all leases look
-expired, although all replicas run.
+The engine's clock decides if a lease has expired. After that a replica waits for another whole lease, by its own clock
+and while it is connected, before it completes the streams: after a restart of the engine all leases have expired,
+although all replicas run.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisRefused,
 from mcptrio_store_redis.effects import RedisEffectStore
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import RedisEventStore, settle_command
-from mcptrio_store_redis.lease_scripts import BEAT, FORGET
+from mcptrio_store_redis.lease_scripts import REMOVE_REPLICA, RENEW_LEASE
 
 __all__ = ["RedisLeases", "read_replicas"]
 
-# Streams that are completed together.
-_SETTLED: Final = 200
+# Streams that are completed in one step.
+_MAX_SETTLED: Final = 200
 
 _log = logging.getLogger("mcptrio.stores")
 
 
 class RedisLeases:
-    """
+    """Renews the lease of this replica, and does the work that replicas do regularly.
+
     Args:
-        events: Has streams that could not be completed.
-        effects: Has claims that could not be given back.
+        events: Completes the streams whose completion failed before, and keeps positions.
+        effects: Releases the claims whose release failed before, and renews claims.
         release: Queues the tasks of replicas that have ended, and takes back unacknowledged changes of tasks.
-        bus: Tells readers; None if they find events by another bus.
+        bus: Wakes readers; ``None`` if another bus does that.
     """
 
     def __init__(
@@ -58,10 +59,11 @@ class RedisLeases:
         self._release = release
         self._lease = engine.settings.lease
         self._renewed = float("-inf")
-        # When each replica with an expired lease was first seen so, on this replica's clock.
+        # Replicas with expired leases, and the Trio times at which this replica first noticed that.
         self._missing: dict[str, float] = {}
         self.replicas = 1
-        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
+        """The number of replicas that have not ended. After a failure of the engine, a replica with an expired lease
+        may still run."""
         self.live: list[SeenReplica] = []
         self._began = time.monotonic()
 
@@ -73,22 +75,22 @@ class RedisLeases:
             if failed is not None and not is_failing:
                 _log.error("%s", failed)
             elif failed is None and is_failing:
-                _log.warning("%s: the engine answers again", self._engine.place)
+                _log.warning("%s: the engine answers again", self._engine.label)
             is_failing = failed is not None
             await trio.sleep(min(self._lease / 3, 1.0) if is_failing else self._lease / 3)
 
     async def _work(self) -> StoreFailed | None:
-        """Do everything that is due, and return the first error."""
+        """Do all regular work, and return the first error."""
         failed: StoreFailed | None = None
         events, effects = self._events, self._effects
         for task in (
             *(self.renew, events.keep_positions, effects.keep_claims),
-            *(effects.release_owed, events.settle_owed, self._release),
+            *(effects.retry_releases, events.retry_settlements, self._release),
         ):
             try:
                 await task()
             except RedisRefused as error:
-                # A full engine completes no stream, but it keeps claims.
+                # Continue: a full engine refuses to complete streams, but still renews claims.
                 failed = failed or error
             except StoreFailed as error:
                 return failed or error
@@ -97,22 +99,22 @@ class RedisLeases:
         return failed
 
     def renewals(self) -> Sequence[RedisCommand]:
-        """Return the renewal of the lease, if it is due: a replica that was suspended may not be known any more."""
+        """Return the renewal of the lease if it is due, since the engine may no longer know a suspended replica."""
         if trio.current_time() - self._renewed <= self._lease * 2 / 3:
             return ()
         return (self._renewal(),)
 
     async def renew(self) -> None:
-        """Renew the lease of this replica, and take over those that have ended.
+        """Renew the lease of this replica, and take over the streams of replicas that have ended.
 
         Raises:
             StoreFailed: The engine does not answer.
         """
         engine = self._engine
-        clock, found, entries = await engine.change(self._renewal())
+        clock, found, entries = await engine.write(self._renewal())
         now = trio.current_time()
         if now - self._renewed > self._lease * 2 / 3:
-            # This replica or the engine stood still, so the others could not renew their leases either.
+            # This replica was suspended or the engine failed, so the others may have been unable to renew their leases.
             self._missing.clear()
         self._renewed = now
         ended = []
@@ -133,21 +135,21 @@ class RedisLeases:
         engine = self._engine
         age = round((time.monotonic() - self._began) * 1000)
         where = f"{os.getpid()} {socket.gethostname()}"
-        return run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000), age, where)
+        return run(RENEW_LEASE, engine.keys.replicas, engine.replica, round(self._lease * 1000), age, where)
 
     async def _take_over(self, replica: str) -> None:
-        """Complete the streams of a replica that has ended, and remove it. Several replicas may do so at once."""
+        """Complete the streams of a replica that has ended, and remove it. Several replicas may do it concurrently."""
         engine, key = self._engine, self._engine.keys.open_streams(replica)
         count = 0
-        while names := await engine.ask(command(key, "SRANDMEMBER", key, _SETTLED)):
+        while names := await engine.read(command(key, "SRANDMEMBER", key, _MAX_SETTLED)):
             for name in names:
                 count += await self._settle(OpenStream.read(name), replica)
-            await engine.change(command(key, "SREM", key, *names))
+            await engine.write(command(key, "SREM", key, *names))
         keys = engine.keys
-        if await engine.change(run(FORGET, keys.replicas, replica, 0, keys=(key,))):
-            _log.warning("%s: replica %s has ended; %d of its streams were open", engine.place, replica, count)
+        if await engine.write(run(REMOVE_REPLICA, keys.replicas, replica, 0, keys=(key,))):
+            _log.warning("%s: replica %s has ended; %d of its streams were open", engine.label, replica, count)
             if self._bus is not None:
-                # It may have acknowledged a change whose message it had not published yet.
+                # The replica may have acknowledged a change before it published the message about it.
                 self._bus.report_lost()
 
     async def _settle(self, left: OpenStream, replica: str) -> int:
@@ -155,7 +157,7 @@ class RedisLeases:
         channel = engine.keys.channel_of(left.tag)
         announcement = (channel, engine.replica.encode() + message) if self._bus is not None else ("", b"")
         limits = self._events.limits
-        is_settled: int = await engine.change(
+        is_settled: int = await engine.write(
             settle_command(engine.keys.base(left.tag), left.stream, replica, announcement, limits)
         )
         if is_settled and self._bus is not None:
@@ -172,9 +174,9 @@ def read_replicas(
 
     Args:
         clock: The time of the engine, in milliseconds.
-        found: The ids of all replicas, each followed by the time at which its lease ends, in the order of that.
-        entries: The entry of the last replica, of the one before it, and so on.
-        lease: The seconds of a lease.
+        found: The ids of all replicas, each followed by the end of its lease, sorted by that time.
+        entries: The entries of the replicas, from the last one backwards.
+        lease: Seconds of a lease.
     """
     now = time.monotonic()
     seen = []

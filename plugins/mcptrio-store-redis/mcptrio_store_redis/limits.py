@@ -1,4 +1,4 @@
-"""Names that may be used once, and rates over all replicas; both by the clock of the engine."""
+"""Names that may be used once, and rates, over all replicas. Both use the clock of the engine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ __all__ = ["RedisQuotaStore", "RedisReplayStore"]
 
 
 class RedisReplayStore:
+    """Implements :class:`mcptrio.abc.ReplayStore`."""
+
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
 
     async def use(self, name: str, seconds: float) -> bool:
         key = self._engine.keys.replay(name)
         milliseconds = max(1, round(seconds * 1000))
-        return bool(await self._engine.change(command(key, "SET", key, "1", "NX", "PX", milliseconds)))
+        return bool(await self._engine.write(command(key, "SET", key, "1", "NX", "PX", milliseconds)))
 
 
 class RedisQuotaStore:
+    """Implements :class:`mcptrio.abc.QuotaStore`."""
+
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
 
@@ -27,5 +31,5 @@ class RedisQuotaStore:
         each = seconds * 1_000_000 / count
         early = each * (max(burst, 1) - 1)
         key = self._engine.keys.quota(name)
-        left = await self._engine.change(run(TAKE, key, f"{each:.3f}", f"{early:.3f}"))
+        left = await self._engine.write(run(TAKE, key, f"{each:.3f}", f"{early:.3f}"))
         return int(left) / 1_000_000

@@ -1,7 +1,7 @@
 """Connections to the engine through redis-py: to one server, to the master that sentinels name, or to a cluster.
 
-A link belongs to one thread. It connects when it is used, and again after :meth:`RedisLink.reset`. redis-py repeats no
-command: its retries are off, and each call returns within the timeouts of its sockets.
+A link belongs to one thread. It connects on first use, and again after :meth:`RedisLink.reset`. The retries of redis-py
+are off, so it repeats no command, and each call returns within the timeouts of its sockets.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.address import RedisAddress, Topology, is_local
 from mcptrio_store_redis.commands import Argument
 from mcptrio_store_redis.lease_scripts import LEASE_SCRIPTS
-from mcptrio_store_redis.scripts import ALL
+from mcptrio_store_redis.scripts import STORE_SCRIPTS
 from mcptrio_store_redis.task_scripts import TASK_SCRIPTS
 
 __all__ = ["ERRORS", "RedisLink", "RedisNode", "open_link"]
 
 ERRORS: Final = (RedisError, RedisClusterException, OSError)
-"""The exceptions of redis-py if a connection or a command fails."""
+"""The exceptions that redis-py raises if a connection or a command fails."""
 
 # Nodes of a cluster that are remembered.
 _MAX_SEEN: Final = 30
-# Seconds between two looks for the nodes of a cluster while one of them is down.
+# Seconds between two queries for the nodes of a cluster while a node is down.
 _TOPOLOGY_INTERVAL: Final = 0.5
-# These have no types.
+# redis-py has no types for these.
 _SENTINEL: Any = Sentinel
 _CLUSTER_NODE: Any = ClusterNode
 
@@ -44,18 +44,18 @@ _CLUSTER_NODE: Any = ClusterNode
 class RedisNode:
     """One server, with one connection."""
 
-    def __init__(self, place: str, client: Redis) -> None:
-        self.place = place
-        # Many methods of redis-py have no types.
+    def __init__(self, label: str, client: Redis) -> None:
+        self.label = label
+        # redis-py has no types for many of its methods.
         self.client: Any = client
 
     def send(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
-        """Send commands in one round trip. An error answer is in the place of the answer.
+        """Send commands in one round trip, and return their answers. An answer may be an exception.
 
         Raises:
-            RedisError: There is no connection, or it has failed; commands may have been done.
+            RedisError: There is no connection, or it has failed; commands may have been executed.
         """
-        # Without a pipeline of redis-py, which takes 25 us more.
+        # Not with a pipeline of redis-py, which takes 25 µs more.
         connection = self.client.connection_pool.get_connection()
         is_complete = False
         try:
@@ -65,7 +65,7 @@ class RedisNode:
             return answers
         finally:
             if not is_complete:
-                # Answers that were not read must not be taken for those of later commands.
+                # The connection has unread answers, which would be taken for those of later commands.
                 connection.disconnect()
             self.client.connection_pool.release(connection)
 
@@ -75,7 +75,9 @@ class RedisNode:
         Raises:
             RedisError: The connection has failed.
         """
-        for answer in self.send([("SCRIPT LOAD", script.text) for script in (*ALL, *LEASE_SCRIPTS, *TASK_SCRIPTS)]):
+        for answer in self.send(
+            [("SCRIPT LOAD", script.text) for script in (*STORE_SCRIPTS, *LEASE_SCRIPTS, *TASK_SCRIPTS)]
+        ):
             if isinstance(answer, Exception):
                 raise answer
 
@@ -92,28 +94,29 @@ def _answer(connection: Any) -> Any:
 
 
 class RedisLink(Protocol):
-    """
+    """The connections to the engine.
+
     Attributes:
-        place: The engine, for errors.
-        is_one: Whether all keys are on one node.
+        label: The engine's address, for errors.
+        is_single_node: True if all keys are on one node.
     """
 
-    place: str
-    is_one: bool
+    label: str
+    is_single_node: bool
 
     def node(self, key: str) -> RedisNode:
         """Return the node that has a key.
 
         Raises:
-            RedisError: It cannot be found.
+            RedisError: The node cannot be found.
         """
         ...
 
     def nodes(self) -> list[RedisNode]:
-        """Return all nodes that take writes.
+        """Return all nodes that accept writes.
 
         Raises:
-            RedisError: They cannot be found.
+            RedisError: The nodes cannot be found.
         """
         ...
 
@@ -122,7 +125,7 @@ class RedisLink(Protocol):
         ...
 
     def fail(self) -> None:
-        """As :meth:`reset`, after a failure. Does nothing if that has just been done in vain."""
+        """Close all connections after a failure, but in a cluster not more often than twice a second."""
         ...
 
 
@@ -131,22 +134,22 @@ def open_link(address: RedisAddress, settings: StoreSettings) -> RedisLink:
     if address.kind is Topology.CLUSTER:
         return _Cluster(address, settings)
     if address.kind is Topology.SENTINEL:
-        return _Watched(address, settings)
-    return _Single(address, settings)
+        return _SentinelMaster(address, settings)
+    return _SingleServer(address, settings)
 
 
-class _Single:
-    is_one = True
+class _SingleServer:
+    is_single_node = True
 
     def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
-        self.place = address.place
+        self.label = address.label
         self._options = _options(address, settings)
         self._address = address
         self._node: RedisNode | None = None
 
     def node(self, key: str) -> RedisNode:
         if self._node is None:
-            self._node = RedisNode(self.place, self._connect())
+            self._node = RedisNode(self.label, self._connect())
         return self._node
 
     def nodes(self) -> list[RedisNode]:
@@ -167,13 +170,12 @@ class _Single:
         return Redis(host=host, port=port, db=self._address.database, **self._options)
 
 
-class _Watched(_Single):
+class _SentinelMaster(_SingleServer):
     """The master of a service that sentinels watch."""
 
     def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
         super().__init__(address, settings)
-        self._first_place = address.place
-        self._is_open = settings.insecure or address.is_tls
+        self._allows_any_host = settings.insecure or address.is_tls
         options = dict(self._options)
         if not address.has_sentinel_auth:
             options["credential_provider"] = None
@@ -187,22 +189,22 @@ class _Watched(_Single):
     def _connect(self) -> Redis:
         host, port = self._sentinel.discover_master(self._address.service)
         host = host.decode() if isinstance(host, bytes) else host
-        self.place = f"redis {host}:{port} ({self._address.service})"
-        _check_host(host, self._is_open)
+        self.label = f"redis {host}:{port} ({self._address.service})"
+        _check_host(host, self._allows_any_host)
         return Redis(host=host, port=port, db=self._address.database, **self._options)
 
 
 class _Cluster:
-    is_one = False
+    is_single_node = False
 
     def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
-        self.place = address.place
+        self.label = address.label
         self._hosts = address.hosts
         self._options = _options(address, settings)
-        self._is_open = settings.insecure or address.is_tls
+        self._allows_any_host = settings.insecure or address.is_tls
         self._cluster: Any = None
         self._nodes: dict[str, RedisNode] = {}
-        # Other nodes that were seen: those of the URL may be the ones that are down.
+        # The nodes that the cluster named last, because all nodes of the URL may be down.
         self._seen: dict[tuple[str, int], None] = {}
         self._failed = float("-inf")
 
@@ -225,8 +227,8 @@ class _Cluster:
             cluster.close()
 
     def fail(self) -> None:
-        # One node that is down must not make each batch connect to all others again. redis-py has closed the
-        # connection that failed.
+        # While one node is down, not every batch should connect to all others again. redis-py has closed the connection
+        # that failed.
         now = time.monotonic()
         if now - self._failed >= _TOPOLOGY_INTERVAL:
             self._failed = now
@@ -243,8 +245,8 @@ class _Cluster:
     def _node(self, found: ClusterNode) -> RedisNode:
         node = self._nodes.get(found.name)
         if node is None:
-            _check_host(found.host, self._is_open)
-            # Its own client: the cluster's follows redirections, and would repeat commands.
+            _check_host(found.host, self._allows_any_host)
+            # A client for this node alone: the client of the cluster would follow redirections and repeat commands.
             client = Redis(host=found.host, port=found.port, **self._options)
             node = self._nodes[found.name] = RedisNode(f"redis {found.name}", client)
         return node
@@ -255,7 +257,7 @@ def _options(address: RedisAddress, settings: StoreSettings) -> dict[str, Any]:
         "credential_provider": _Login(address) if address.user or address.password else None,
         "socket_timeout": settings.timeout,
         "socket_connect_timeout": settings.timeout,
-        # Commands are repeated by the stores, where that is safe.
+        # The stores repeat commands where that is safe.
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
     }
@@ -269,7 +271,7 @@ def _options(address: RedisAddress, settings: StoreSettings) -> dict[str, Any]:
 
 
 class _Login(CredentialProvider):
-    """The name and the password for each new connection."""
+    """The user and password of each new connection."""
 
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
@@ -284,10 +286,11 @@ class _Login(CredentialProvider):
         return (user, password) if user else (password,)
 
 
-def _check_host(host: str, is_open: bool) -> None:
-    """
+def _check_host(host: str, allows_any_host: bool) -> None:
+    """Check that a server that sentinels or a cluster have named can be reached with TLS, or is this machine.
+
     Raises:
-        RedisError: A sentinel or a cluster has named a server that could be reached without TLS only.
+        RedisError: The connection to another machine would be unencrypted.
     """
-    if not is_open and not is_local(host):
+    if not allows_any_host and not is_local(host):
         raise RedisConnectionError(f"expected TLS for the connection to {host}; add ?tls=1 to the URL")

@@ -1,7 +1,7 @@
-"""The thread that receives messages from the engine's channels.
+"""The thread that receives messages from the channels of the engine.
 
-The thread owns its connection and does all that is done with it. Tasks change the wanted channels under a lock, and
-wake the thread through its own channel, because it waits for its socket.
+Only the thread uses its connection. Tasks change the wanted channels under a lock, and wake the thread, which waits for
+its socket, through a channel of its own.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from mcptrio_store_redis.links import ERRORS, RedisLink
 
 __all__ = ["ChannelListener"]
 
-# Seconds that the thread waits for its socket at most, and so until it notices that it has to end.
-_POLL: Final = 0.5
-# Seconds of silence after which the thread asks whether the connection still works; after twice as many it is lost.
-_SILENCE: Final = 2.0
+# Seconds for which the thread waits for its socket, and so until it notices that it is stopped.
+_POLL_SECONDS: Final = 0.5
+# Seconds without a message after which the thread sends a ping. After twice as many the connection is lost.
+_PING_AFTER_SECONDS: Final = 2.0
 _BACKOFF: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 # Channels in one SUBSCRIBE.
-_CHUNK: Final = 500
-# Messages that wait for the event loop. If there are more, all are dropped, and followers receive None.
+_MAX_CHANNELS: Final = 500
+# Messages that wait for the event loop. If there are more, all are dropped, and the loss is reported.
 MAX_MESSAGES: Final = 10_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 
 _log = logging.getLogger("mcptrio.stores")
 
 
-class _Silent(RedisError):
+class _PingTimeout(RedisError):
     """The connection did not answer a ping."""
 
 
 class ChannelListener:
-    """
+    """Receives the messages of channels in a thread, for the event loop.
+
     Args:
         wake_channel: The channel that wakes this thread.
-        everyone: The channel of all replicas.
-        arrived: A function called in the thread when there are messages to take; a call may be missing while one is
-            pending.
-        is_signal: Whether one of two equal messages that wait can be left out.
+        broadcast: The channel of all replicas.
+        arrived: A function called in the thread when there are messages to take. It is not called again before
+            :meth:`take` has taken them.
+        is_signal: Returns True for a message of which one copy in the queue is enough.
     """
 
     def __init__(
-        self, wake_channel: str, everyone: str, arrived: Callable[[], None], is_signal: Callable[[bytes], bool]
+        self, wake_channel: str, broadcast: str, arrived: Callable[[], None], is_signal: Callable[[bytes], bool]
     ) -> None:
-        self._own = (wake_channel, everyone)
+        self._own_channels = (wake_channel, broadcast)
         self._arrived = arrived
         self._is_signal = is_signal
         self._stop = threading.Event()
@@ -67,7 +68,7 @@ class ChannelListener:
         """Subscribe to a channel, or unsubscribe. Does not block.
 
         Returns:
-            Whether the thread has to be woken.
+            True if the caller must wake the thread.
         """
         with self._lock:
             is_idle = not self._changes
@@ -78,13 +79,13 @@ class ChannelListener:
                 self._wanted.discard(channel)
             return is_idle
 
-    def take(self, most: int) -> tuple[list[tuple[str, bytes | None]], bool, bool]:
-        """Return messages with their channels, whether others were lost, and whether there are more.
+    def take(self, limit: int) -> tuple[list[tuple[str, bytes | None]], bool, bool]:
+        """Return messages with their channels, True if others were lost, and True if there are more.
 
-        A message that is None says that the subscription to its channel has begun.
+        The message ``None`` means that the subscription to its channel has begun.
         """
         with self._lock:
-            taken = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+            taken = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
             for channel, payload in taken:
                 if payload is not None:
                     self._bytes -= len(payload)
@@ -98,47 +99,47 @@ class ChannelListener:
         self._stop.set()
 
     def run(self, link: RedisLink) -> None:
-        """Receive until stopped, and connect again after a failure. Blocks; runs in a thread that has the link."""
+        """Receive until stopped, and connect again after a failure. Blocks; called in the thread that owns the link."""
         failures = 0
         while not self._stop.is_set():
             began = time.monotonic()
             try:
                 self._listen(link)
             except ERRORS as error:
-                if time.monotonic() - began > _SILENCE:
+                if time.monotonic() - began > _PING_AFTER_SECONDS:
                     failures = 0
                 if not failures and not self._stop.is_set():
-                    _log.warning("%s: messages of other replicas are missing: %s", link.place, error)
+                    _log.warning("%s: messages of other replicas are missing: %s", link.label, error)
             finally:
                 link.reset()
             self._stop.wait(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
             failures += 1
 
     def _listen(self, link: RedisLink) -> None:
-        pubsub: Any = link.node(self._own[0]).client.pubsub()
+        pubsub: Any = link.node(self._own_channels[0]).client.pubsub()
         try:
             with self._lock:
                 self._changes.clear()
                 wanted = list(self._wanted)
-            _subscribe(pubsub, [*wanted, *self._own])
-            expected = len(set(wanted)) + len(self._own)
+            _subscribe(pubsub, [*wanted, *self._own_channels])
+            expected = len(set(wanted)) + len(self._own_channels)
             answered_at, pinged_at = time.monotonic(), 0.0
             while not self._stop.is_set():
                 self._apply_changes(pubsub)
-                message = pubsub.get_message(timeout=_POLL)
+                message = pubsub.get_message(timeout=_POLL_SECONDS)
                 now = time.monotonic()
                 if message is not None:
                     answered_at = now
                     if expected and message["type"] == "subscribe":
                         expected -= 1
                         if not expected:
-                            # From here on nothing is missed; before, everything may have been.
-                            self._lose()
+                            # All subscriptions have begun. Any message before may have been missed.
+                            self._note_lost()
                     else:
                         self._receive(message)
-                elif now - answered_at > 2 * _SILENCE:
-                    raise _Silent(f"no answer to a ping for {now - answered_at:.0f} s")
-                elif now - answered_at > _SILENCE and now - pinged_at > _SILENCE:
+                elif now - answered_at > 2 * _PING_AFTER_SECONDS:
+                    raise _PingTimeout(f"no answer to a ping for {now - answered_at:.0f} s")
+                elif now - answered_at > _PING_AFTER_SECONDS and now - pinged_at > _PING_AFTER_SECONDS:
                     pinged_at = now
                     pubsub.ping()
         finally:
@@ -149,8 +150,8 @@ class ChannelListener:
             changes, self._changes = self._changes, {}
         begun = [channel for channel, is_wanted in changes.items() if is_wanted]
         ended = [channel for channel, is_wanted in changes.items() if not is_wanted]
-        for at in range(0, len(ended), _CHUNK):
-            pubsub.unsubscribe(*ended[at : at + _CHUNK])
+        for at in range(0, len(ended), _MAX_CHANNELS):
+            pubsub.unsubscribe(*ended[at : at + _MAX_CHANNELS])
         _subscribe(pubsub, begun)
 
     def _receive(self, message: dict[str, Any]) -> None:
@@ -158,17 +159,17 @@ class ChannelListener:
         if kind not in ("message", "subscribe"):
             return
         name = channel.decode() if isinstance(channel, bytes) else channel
-        if name == self._own[0]:
+        if name == self._own_channels[0]:
             return
         payload: bytes | None = message["data"] if kind == "message" else None
         with self._lock:
-            if not self._keep(name, payload) or self._is_pending:
+            if not self._store(name, payload) or self._is_pending:
                 return
             self._is_pending = True
         self._arrived()
 
-    def _keep(self, channel: str, payload: bytes | None) -> bool:
-        """Keep a message for the event loop. Returns whether there is something new to take."""
+    def _store(self, channel: str, payload: bytes | None) -> bool:
+        """Store a message for the event loop. Return True if there is something new to take."""
         size = len(payload or b"")
         if len(self._messages) >= MAX_MESSAGES or self._bytes + size > MAX_BYTES:
             self._messages.clear()
@@ -184,7 +185,7 @@ class ChannelListener:
         self._bytes += size
         return True
 
-    def _lose(self) -> None:
+    def _note_lost(self) -> None:
         with self._lock:
             self._has_lost = True
             is_pending, self._is_pending = self._is_pending, True
@@ -193,5 +194,5 @@ class ChannelListener:
 
 
 def _subscribe(pubsub: Any, channels: list[str]) -> None:
-    for at in range(0, len(channels), _CHUNK):
-        pubsub.subscribe(*channels[at : at + _CHUNK])
+    for at in range(0, len(channels), _MAX_CHANNELS):
+        pubsub.subscribe(*channels[at : at + _MAX_CHANNELS])

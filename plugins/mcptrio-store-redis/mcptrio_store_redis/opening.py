@@ -20,18 +20,18 @@ from mcptrio_store_redis.effects import RedisEffectStore
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import RedisEventStore
 from mcptrio_store_redis.leases import RedisLeases
-from mcptrio_store_redis.leaving import leave
 from mcptrio_store_redis.limits import RedisQuotaStore, RedisReplayStore
 from mcptrio_store_redis.links import ERRORS, RedisLink, open_link
 from mcptrio_store_redis.sessions import RedisSessionStore
+from mcptrio_store_redis.shutdown import leave
 from mcptrio_store_redis.tasks import RedisTasks
 
 __all__ = ["SCHEMA", "open_redis_stores"]
 
 SCHEMA: Final = b"1"
-"""The version of the keys and of what they hold."""
+"""The version of the keys and their values."""
 # Seconds between two attempts to connect at the start.
-_RETRY: Final = 0.25
+_RETRY_SECONDS: Final = 0.25
 
 
 @asynccontextmanager
@@ -44,7 +44,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
         url: ``redis://HOST:PORT/DATABASE``, ``rediss://…``, ``redis+sentinel://HOST,HOST/SERVICE`` or
             ``redis+cluster://HOST,HOST``.
         settings: The limits of the stores, and settings of the engine.
-        bus: Reaches the other replicas instead of the engine.
+        bus: Sends messages to the other replicas, in place of the engine.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -53,7 +53,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
     address = read_address(url, settings)
     link = open_link(address, settings)
     engine = RedisEngine(link, settings)
-    # Its own thread slots, so these threads never wait for those of other parts of the program.
+    # A limiter of its own, so these threads never wait for threads of other parts of the program.
     limiter = trio.CapacityLimiter(2)
     give_up = trio.current_time() + settings.start_timeout
     try:
@@ -74,7 +74,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
                             await messages.is_ready.wait()
                     yield stores
             finally:
-                # No command is sent any more, so no stream begins after this replica has left.
+                # The writer has ended, so no stream can begin after this replica was removed.
                 if messages is not None:
                     messages.listener.stop()
                 with trio.CancelScope(shield=True):
@@ -132,13 +132,13 @@ def _make_stores(
 
 
 async def _register(leases: RedisLeases, give_up: float) -> None:
-    """Take a lease. The engine may have gone again since it was first reached.
+    """Take a lease. Retry, because the engine may have failed again since the first connection.
 
     Args:
-        give_up: Trio clock time after which it is not tried again.
+        give_up: Trio clock time of the last attempt.
 
     Raises:
-        StoreFailed: It failed until then, or the engine refuses the lease.
+        StoreFailed: All attempts failed, or the engine refuses the lease.
     """
     while True:
         try:
@@ -149,17 +149,17 @@ async def _register(leases: RedisLeases, give_up: float) -> None:
         except StoreFailed:
             if trio.current_time() >= give_up:
                 raise
-        await trio.sleep(_RETRY)
+        await trio.sleep(_RETRY_SECONDS)
 
 
 async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.CapacityLimiter, give_up: float) -> None:
-    """Wait for the engine.
+    """Connect to the engine, and retry while it is unreachable.
 
     Args:
-        give_up: Trio clock time after which it is not tried again.
+        give_up: Trio clock time of the last attempt.
 
     Raises:
-        StoreFailed: It was not reachable in time, refuses the user, or has the data of another version.
+        StoreFailed: The engine was not reachable in time, refuses the user, or has data of another version.
     """
     settings = engine.settings
     while True:
@@ -169,8 +169,8 @@ async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.Cap
         if isinstance(error, StoreFailed):
             raise error
         if is_final(error) or trio.current_time() >= give_up:
-            raise failure(engine.place, error, settings.timeout) from error
-        await trio.sleep(_RETRY)
+            raise failure(engine.label, error, settings.timeout) from error
+        await trio.sleep(_RETRY_SECONDS)
 
 
 def _try(engine: RedisEngine) -> Exception | None:
@@ -194,14 +194,14 @@ def _check_schema(link: RedisLink, key: str) -> StoreFailed | None:
     if answers[1] != SCHEMA:
         found = bytes(answers[1] or b"").decode("utf-8", "replace")
         return StoreFailed(
-            f"{node.place}: expected data of version {SCHEMA.decode()} at {key}, got {found};"
+            f"{node.label}: expected data of version {SCHEMA.decode()} at {key}, got {found};"
             " use another prefix, or the version of mcptrio-store-redis that has written it"
         )
     return None
 
 
 async def _listen(messages: RedisBus, link: RedisLink, limiter: trio.CapacityLimiter) -> None:
-    # Not abandoned on cancellation: the thread ends once it is stopped.
+    # Not abandoned on cancellation: the thread ends after listener.stop().
     await trio.to_thread.run_sync(messages.listener.run, link, limiter=limiter)
 
 
@@ -211,7 +211,8 @@ def _ignore(topic: str, message: bytes) -> None:
 
 @asynccontextmanager
 async def _open_quiet_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery whose tasks serve the body. An exception of the body is raised unchanged, without a group."""
+    """Open a nursery whose tasks are cancelled at the end of the block. An exception of the block is raised without
+    a group."""
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:

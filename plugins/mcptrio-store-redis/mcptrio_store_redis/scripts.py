@@ -1,7 +1,7 @@
-"""The Lua scripts: each is one atomic step of a port.
+"""The Lua scripts of sessions, events, effects and quotas. Each is one atomic step.
 
-A session's keys begin with KEYS[1], and more keys follow from it: ``:m`` holds sums, ``:s`` its streams in the order in
-which they lose events, ``:x`` when their events expire, ``:h:NAME`` the state of a stream and ``:e:NAME`` its events.
+KEYS[1] is the prefix of the keys of a session. The key ``:m`` has sums, ``:s`` the streams in the order in which they
+lose events, ``:x`` the expiry of their events, ``:h:NAME`` the state of a stream and ``:e:NAME`` its events.
 
 Source: redis.io, "Scripting with Lua"; effects of scripts are replicated, so they may use TIME.
 """
@@ -14,11 +14,11 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["ALL", "LuaScript"]
+__all__ = ["STORE_SCRIPTS", "LuaScript"]
 
-COST: Final = 160
+EVENT_COST: Final = 160
 """Bytes that an event costs in addition to its data, as in memory."""
-AGED: Final = 4
+MAX_AGED: Final = 4
 """Streams that each append checks for expiry."""
 
 
@@ -29,7 +29,7 @@ class LuaScript:
 
     @cached_property
     def sha(self) -> str:
-        """The name that the engine gives it."""
+        """The name by which EVALSHA runs the script."""
         return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -68,7 +68,7 @@ local function drop(name, excess, keep)
   while count < limit and freed < excess do
     local page = redis.call('LRANGE', e, count, math.min(count + 63, limit - 1))
     for _, data in ipairs(page) do
-      freed = freed + #data + {COST}
+      freed = freed + #data + {EVENT_COST}
       count = count + 1
       if freed >= excess then break end
     end
@@ -111,7 +111,7 @@ local function trim(name, e, excess)
   local freed = 0
   for from = 0, excess - 1, 64 do
     for _, each in ipairs(redis.call('LRANGE', e, from, math.min(from + 63, excess - 1))) do
-      freed = freed + #each + {COST}
+      freed = freed + #each + {EVENT_COST}
     end
   end
   redis.call('LTRIM', e, excess, -1)
@@ -127,7 +127,7 @@ local function store(name, state, limits, writer, last, will, data, append)
   local now = micros()
   local sums = redis.call('HMGET', m, 'q', 'b', 't')
   local order = math.max(now, tonumber(sums[1] or 0) + 1)
-  local age, size, length = limits[3], #data * {COST}, 0
+  local age, size, length = limits[3], #data * {EVENT_COST}, 0
   for from = 1, #data, 1000 do
     length = redis.call('RPUSH', e, unpack(data, from, math.min(from + 999, #data)))
   end
@@ -159,7 +159,7 @@ local function store(name, state, limits, writer, last, will, data, append)
     redis.call('HSET', m, 'q', order, 'b', total)
   end
   if length > limits[1] then total = total - trim(name, e, length - limits[1]) end
-  local excess = total - expire(now, age, order, {AGED}) - limits[2]
+  local excess = total - expire(now, age, order, {MAX_AGED}) - limits[2]
   if excess > 0 then
     for _, each in ipairs(redis.call('ZRANGE', s, 0, -1)) do
       if excess <= 0 then break end
@@ -180,8 +180,9 @@ APPEND: Final = LuaScript(
     "append",
     # ARGV: stream, position or -1, writer, last, has a will, will, channel, message, three limits, the number of the
     # append among those of the writer, data …
-    # Returns the position after the events; -1 if the stream is complete, -2 if it was dropped, -3 if another replica
-    # writes it, -4 if an append of the writer that got no answer was stored just now.
+    # Returns the position after the events; -1 if the stream is complete, -2 if its events were dropped, -3 if another
+    # replica writes it, -4 if the position is no longer that of the stream: an earlier append, which got no answer, was
+    # stored in the meantime.
     _STORE
     + """
 local name, at, writer, last = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -189,7 +190,7 @@ local data = {}
 for i = 13, #ARGV do data[#data + 1] = ARGV[i] end
 local state = state_of(name)
 local following = tonumber(state[1] or 0)
--- The writer sends it again because it got no answer.
+-- The writer repeats an append that got no answer.
 if at >= 0 and state[8] == ARGV[12] and state[3] == writer and state[2] == last then return following end
 if state[2] == '1' then return -1 end
 if at >= 0 then
@@ -224,9 +225,9 @@ return 1
 
 READ: Final = LuaScript(
     "read",
-    # ARGV: stream, position, whether the position must be known, events and bytes of a page, milliseconds for which a
+    # ARGV: stream, position, 1 if the position must be known, events and bytes of a page, milliseconds for which a
     # complete stream is kept after it was read, milliseconds for which the positions are kept after a read. Returns the
-    # position of the first event, whether the last one ends the stream, and the events; nothing if the stream or the
+    # position of the first event, 1 if the last one ends the stream, and the events; nothing if the stream or the
     # position is unknown.
     """
 local base, name, position = KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -296,8 +297,8 @@ return redis.call('UNLINK', base .. ':m', base .. ':s', base .. ':x')
 """,
 )
 
-KEEP: Final = LuaScript(
-    "keep",
+KEEP_POSITION: Final = LuaScript(
+    "keep_position",
     # ARGV: stream, milliseconds. Keeps the position of an open stream without events.
     """
 local base = KEYS[1]
@@ -320,8 +321,8 @@ return 1
 
 ADMIT: Final = LuaScript(
     "admit",
-    # ARGV: tag, milliseconds, the number of sessions, how many to name. Returns {1} if the session is admitted, or
-    # {0, tags that may have expired}: records are in other slots, so the caller looks at them.
+    # ARGV: tag, milliseconds, the maximum number of sessions, the number of tags to return. Returns {1} if the session
+    # is admitted, or {0, tags that may have expired}. The records are in other slots, so the caller reads them.
     """
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -334,18 +335,18 @@ return {0, unpack(found)}
 """,
 )
 
-AGING: Final = LuaScript(
-    "aging",
-    # ARGV: how many. Returns the tags of sessions that may have expired.
+DUE_SESSIONS: Final = LuaScript(
+    "due_sessions",
+    # ARGV: the number of tags to return. Returns the tags of sessions that may have expired.
     """
 local t = redis.call('TIME')
 return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t[1] .. '000', 'LIMIT', 0, tonumber(ARGV[1]))
 """,
 )
 
-REVIEW: Final = LuaScript(
-    "review",
-    # ARGV: tags, each with the milliseconds that its record has left; -2 if it is gone.
+UPDATE_SESSIONS: Final = LuaScript(
+    "update_sessions",
+    # ARGV: tags, each with the milliseconds until its record expires; -2 if the record does not exist.
     """
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -377,7 +378,7 @@ return {0, string.match(value, '^R(%S*)')}
 
 FINISH: Final = LuaScript(
     "finish",
-    # ARGV: replica, milliseconds, result. Only the replica that has claimed it, or had, stores a result.
+    # ARGV: replica, milliseconds, result. Stores the result if the replica has the claim, or if the claim has expired.
     """
 local value = redis.call('GET', KEYS[1])
 if not value or string.match(value, '^R(%S*)') == ARGV[1] then
@@ -401,8 +402,8 @@ return 1
 
 TAKE: Final = LuaScript(
     "take",
-    # The generic cell rate algorithm. ARGV: microseconds for each, and those by which one may be early.
-    # Returns the microseconds until there is one; 0 if it was taken.
+    # The generic cell rate algorithm. ARGV: microseconds between two requests, and the microseconds by which a request
+    # may be early. Returns 0 if one was taken, otherwise the microseconds until the request may be repeated.
     """
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -415,7 +416,8 @@ return '0'
 """,
 )
 
-ALL: Final = (
-    APPEND, SETTLE, READ, COMPLETED, DROP, KEEP, SAVE, ADMIT, AGING, REVIEW, CLAIM, FINISH, RELEASE, TAKE
+STORE_SCRIPTS: Final = (
+    APPEND, SETTLE, READ, COMPLETED, DROP, KEEP_POSITION, SAVE, ADMIT, DUE_SESSIONS, UPDATE_SESSIONS, CLAIM, FINISH,
+    RELEASE, TAKE,
 )  # fmt: skip
-"""The scripts, to load them together."""
+"""All scripts of this module."""

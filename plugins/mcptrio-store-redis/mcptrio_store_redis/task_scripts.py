@@ -1,10 +1,10 @@
-"""The Lua scripts of tasks: each is one atomic step.
+"""The Lua scripts of tasks. Each is one atomic step.
 
-All keys of all tasks have one hash tag, so a script may use all of them in a cluster too. They begin with KEYS[1]:
-``:m`` counts creations, ``:x`` has all tasks by expiry, and ``:t:TAG`` is a task. ``:q:TOOL`` has the queued and
-``:r:TOOL`` the running tasks of a tool, ``:l`` the tools that have such tasks. ``:o:OWNER`` has the tasks of an owner
-by creation, ``:a:OWNER`` those that have not ended. ``:h:REPLICA`` has the tasks that a replica holds, ``:h`` the
-replicas that hold tasks.
+The keys of all tasks have one hash tag, so a script may use all of them in a cluster too. KEYS[1] is their prefix. The
+key ``:m`` counts creations, ``:x`` has all tasks by expiry, and ``:t:TAG`` one task. ``:q:TOOL`` has the queued and
+``:r:TOOL`` the running tasks of a tool, ``:l`` the tools with such tasks. ``:o:OWNER`` has the tasks of an owner by
+creation, ``:a:OWNER`` those that have not ended. ``:h:REPLICA`` has the tasks that a replica holds, ``:h`` the replicas
+that hold tasks.
 
 A task is a hash: id, owner and its tag, tool, state, created and expires in seconds, fence, generation, holder, token
 of the last creation or claim, number of its creation, data.
@@ -348,4 +348,4 @@ TASK_SCRIPTS: Final = (
     CREATE_TASK, LOAD_TASK, LIST_TASKS, SAVE_TASK, CLAIM_TASK, QUEUES, EXPIRE_TASKS, HELD_TASKS, RELEASE_TASKS,
     TAKE_BACK,
 )  # fmt: skip
-"""The scripts, to load them together."""
+"""All scripts of this module."""

@@ -1,6 +1,7 @@
-"""Tasks: the steps of :class:`mcptrio.stores.TaskEngine`. A task is held by a replica, for as long as that is known.
+"""Tasks: the steps of :class:`mcptrio.stores.TaskEngine`. A replica holds a task until the leases remove the replica.
 
-All tasks are in one slot of a cluster: a claim looks at the queues of several tools and at the number of running tasks.
+All tasks are in one slot of a cluster, because a claim compares the queues of several tools and the numbers of their
+running tasks.
 """
 
 from __future__ import annotations
@@ -32,19 +33,20 @@ from mcptrio_store_redis.task_scripts import (
 __all__ = ["MAX_RELEASED", "RedisTasks"]
 
 MAX_RELEASED: Final = 200
-"""Tasks of an ended replica that are queued together."""
-# Expired tasks that a creation deletes, and those that one call of expire() does.
-_DROPPED: Final = 20
+"""Tasks of an ended replica that are queued in one step."""
+# Expired tasks that a creation deletes, and those that one call of expire() deletes.
+_MAX_DROPPED: Final = 20
 _MAX_EXPIRED: Final = 500
 # Replicas that hold tasks.
 _MAX_HOLDERS: Final = 10_000
 
 
 class RedisTasks:
-    """
+    """Implements :class:`mcptrio.stores.TaskEngine`.
+
     Args:
-        renewals: Returns the commands that must precede one that makes this replica hold a task: the renewal of its
-            lease, if that is due.
+        renewals: Returns the renewal of this replica's lease if it is due. It is sent before each command that makes
+            this replica hold a task.
     """
 
     def __init__(self, engine: RedisEngine, renewals: Callable[[], Sequence[RedisCommand]]) -> None:
@@ -58,7 +60,7 @@ class RedisTasks:
             CREATE_TASK,
             self._key,
             *(tag_of(record.id), tag_of(record.owner), self._engine.replica, token),
-            *(bounds.max_tasks, bounds.tasks_per_owner, _DROPPED, keep),
+            *(bounds.max_tasks, bounds.tasks_per_owner, _MAX_DROPPED, keep),
             *(record.id, record.owner, record.tool, record.state.value, _time(record.expires), record.fence),
             record.data,
         )
@@ -76,13 +78,13 @@ class RedisTasks:
         return change
 
     async def load(self, id: str) -> TaskRecord | None:
-        fields = await self._engine.ask(run(LOAD_TASK, self._key, tag_of(id)))
+        fields = await self._engine.read(run(LOAD_TASK, self._key, tag_of(id)))
         return _record(fields) if fields else None
 
     async def list(self, owner: str, after: str) -> list[TaskRecord]:
         last = tag_of(after) if after else ""
         page = run(LIST_TASKS, self._key, tag_of(owner), last, MAX_TASK_PAGE, MAX_TASK_PAGE_BYTES)
-        return [_record(fields) for fields in await self._engine.ask(page)]
+        return [_record(fields) for fields in await self._engine.read(page)]
 
     async def save(self, record: TaskRecord, *, held: bool) -> TaskChange:
         save = run(
@@ -92,7 +94,7 @@ class RedisTasks:
             *(self._engine.settings.task_timeout, record.fence, self._engine.replica if held else ""),
             record.data,
         )
-        code, *rest = await self._engine.change(save)
+        code, *rest = await self._engine.write(save)
         if code == -1:
             check_task_state(TaskState(rest[0].decode()), record.state)
         if code != 1:
@@ -118,45 +120,46 @@ class RedisTasks:
 
     async def take_back(self, id: str, token: str) -> TaskChange:
         tag = tag_of(id) if id else ""
-        return _dropped(await self._engine.change(run(TAKE_BACK, self._key, self._engine.replica, token, tag)))
+        return _dropped(await self._engine.write(run(TAKE_BACK, self._key, self._engine.replica, token, tag)))
 
     async def queues(self) -> Sequence[TaskQueue]:
-        rows = await self._engine.ask(run(QUEUES, self._key))
+        rows = await self._engine.read(run(QUEUES, self._key))
         queues = [TaskQueue(tool.decode(), queued, running, float(age)) for tool, queued, running, age in rows]
         return sorted(queues, key=lambda queue: queue.tool)
 
     async def expire(self) -> TaskChange:
-        return _dropped(await self._engine.change(run(EXPIRE_TASKS, self._key, _MAX_EXPIRED)))
+        return _dropped(await self._engine.write(run(EXPIRE_TASKS, self._key, _MAX_EXPIRED)))
 
     # Called by the leases
 
     async def release_ended(self) -> Sequence[str]:
-        """Queue the tasks of replicas that are not known any more, and return their ids.
+        """Queue the tasks of replicas that the leases have removed, and return their ids.
 
         Raises:
             StoreFailed: The engine does not answer.
         """
         engine, replicas = self._engine, self._engine.keys.replicas
         holders = f"{self._key}:h"
-        names = {name.decode() for name in await engine.ask(command(holders, "SRANDMEMBER", holders, _MAX_HOLDERS))}
+        names = {name.decode() for name in await engine.read(command(holders, "SRANDMEMBER", holders, _MAX_HOLDERS))}
         released: list[str] = []
         for holder in sorted(names - {engine.replica}):
-            while held := await engine.ask(run(HELD_TASKS, self._key, holder, MAX_RELEASED)):
-                # In this order: a replica that returns and claims other tasks has other fences.
-                if await engine.ask(command(replicas, "ZSCORE", replicas, holder)) is not None:
+            while held := await engine.read(run(HELD_TASKS, self._key, holder, MAX_RELEASED)):
+                # The replica is looked up after its tasks were read: if it returns and claims tasks after that, these
+                # have other fences, so they are not released.
+                if await engine.read(command(replicas, "ZSCORE", replicas, holder)) is not None:
                     break
-                ids = await engine.change(run(RELEASE_TASKS, self._key, holder, *held))
+                ids = await engine.write(run(RELEASE_TASKS, self._key, holder, *held))
                 if not ids:
                     break
                 released += [id.decode() for id in ids]
         return released
 
     async def _hold(self, last: RedisCommand, is_holding: bool) -> Any:
-        """Send a command after the renewal of the lease that it may need."""
+        """Send a command, preceded by the renewal of the lease if it makes this replica hold a task."""
         first = self._renewals() if is_holding else ()
         if not first:
-            return await self._engine.change(last)
-        return (await self._engine.change(*first, last))[-1]
+            return await self._engine.write(last)
+        return (await self._engine.write(*first, last))[-1]
 
 
 def _record(fields: Sequence[bytes]) -> TaskRecord:
@@ -180,5 +183,5 @@ def _dropped(answer: Sequence[Any]) -> TaskChange:
 
 
 def _time(value: float | None) -> str:
-    # Exact, so that the record is loaded as it was saved.
+    # With all digits, so that the loaded record equals the saved one.
     return "" if value is None else repr(float(value))

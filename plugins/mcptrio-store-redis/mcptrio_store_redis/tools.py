@@ -1,4 +1,4 @@
-"""What ``mcptrio store check`` and ``mcptrio store migrate`` do for Redis and Valkey."""
+"""``mcptrio store check`` and ``mcptrio store migrate`` for Redis and Valkey."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ COMMANDS: Final = (
     "zrangebyscore", "publish", "subscribe", "unsubscribe", "evalsha", "script|load", "wait", "time", "ping",
     "info", "select",
 )  # fmt: skip
-"""The commands that the stores use, in the words of an ACL."""
-# What redis-py asks a cluster for its nodes.
+"""The commands that the stores use, as an ACL names them."""
+# The commands with which redis-py finds the nodes of a cluster.
 _CLUSTER_COMMANDS: Final = ("cluster|slots", "command")
-# The oldest version: GETEX is of 6.2.
+# Redis 6.2 introduced GETEX.
 _MINIMUM_VERSION: Final = (6, 2)
 _SAMPLES: Final = 20
 # Seconds.
-_SLOW: Final = 0.01
-_SKEW: Final = 2.0
+_MAX_LATENCY: Final = 0.01
+_MAX_SKEW: Final = 2.0
 
 
 def acl_line(prefix: str, *, is_cluster: bool = False) -> str:
@@ -45,14 +45,14 @@ def acl_line(prefix: str, *, is_cluster: bool = False) -> str:
 
     Args:
         prefix: The setting ``stores.prefix``.
-        is_cluster: Whether the engine is a cluster.
+        is_cluster: True if the engine is a cluster.
     """
     commands = " ".join(f"+{each}" for each in COMMANDS + (_CLUSTER_COMMANDS if is_cluster else ()))
     return f"user mcptrio on >PASSWORD resetkeys ~{prefix}:* resetchannels &{prefix}:* -@all {commands}"
 
 
 async def check(url: str, settings: StoreSettings) -> list[Check]:
-    """Look whether an engine can be used, and whether it is set up well. Changes nothing that lasts.
+    """Check whether an engine is suitable. The only changes are keys that expire at once.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -62,10 +62,10 @@ async def check(url: str, settings: StoreSettings) -> list[Check]:
 
 
 async def migrate(url: str, settings: StoreSettings) -> list[str]:
-    """Bring the data to this version. There is only one so far.
+    """Migrate the data to this version, of which there is only one so far.
 
     Returns:
-        What was done, a line each.
+        The changes, one line each.
 
     Raises:
         ConfigError: The URL or a setting is invalid.
@@ -81,13 +81,13 @@ def _migrate(address: RedisAddress, settings: StoreSettings) -> list[str]:
         found = _ask(link.node(key), "GET", key)
         if found is None:
             _ask(link.node(key), "SET", key, SCHEMA, "NX")
-            return [f"{link.place}: set the version of the data to {SCHEMA.decode()}"]
+            return [f"{link.label}: set the version of the data to {SCHEMA.decode()}"]
     except ERRORS as error:
-        raise failure(link.place, error, settings.timeout) from error
+        raise failure(link.label, error, settings.timeout) from error
     finally:
         link.reset()
     if found != SCHEMA:
-        raise StoreFailed(f"{link.place}: expected data of version {SCHEMA.decode()}, got {found.decode()}")
+        raise StoreFailed(f"{link.label}: expected data of version {SCHEMA.decode()}, got {found.decode()}")
     return []
 
 
@@ -99,11 +99,11 @@ def _check(address: RedisAddress, settings: StoreSettings) -> list[Check]:
             for node in nodes:
                 _ask(node, "PING")
         except ERRORS as error:
-            found = str(failure(link.place, error, settings.timeout))
+            found = str(failure(link.label, error, settings.timeout))
             wrong = "correct the URL, stores.ca_file or the password"
             advice = wrong if is_final(error) else f"start the engine, or {wrong}"
             return [Check("reachable", False, found, advice)]
-        checks = [Check("reachable", True, f"{link.place}, {len(nodes)} node{'s' * (len(nodes) > 1)}")]
+        checks = [Check("reachable", True, f"{link.label}, {len(nodes)} node{'s' * (len(nodes) > 1)}")]
         checks.append(_check_tls(address))
         checks += _check_all(link, nodes, address, settings)
         return checks
@@ -129,8 +129,8 @@ def _check_all(
         try:
             yield part()
         except ERRORS as error:
-            found = str(failure(link.place, error, settings.timeout))
-            line = acl_line(settings.prefix, is_cluster=not link.is_one)
+            found = str(failure(link.label, error, settings.timeout))
+            line = acl_line(settings.prefix, is_cluster=not link.is_single_node)
             yield Check(name, False, found, f"give the user its rights: {line}")
 
 
@@ -163,12 +163,12 @@ def _check_latency(nodes: list[RedisNode]) -> Check:
         _ask(nodes[at % len(nodes)], "PING")
         taken.append(time.perf_counter() - began)
     median = statistics.median(taken)
-    advice = "" if median < _SLOW else "run the engine near the servers: each event waits for a round trip"
-    return Check("latency", median < _SLOW, f"{median * 1000:.2f} ms, the median of {_SAMPLES}", advice)
+    advice = "" if median < _MAX_LATENCY else "run the engine near the servers: each event waits for a round trip"
+    return Check("latency", median < _MAX_LATENCY, f"{median * 1000:.2f} ms, the median of {_SAMPLES}", advice)
 
 
 def _check_rights(link: RedisLink, keys: RedisKeys, settings: StoreSettings) -> Check:
-    """Run each command on a separate key that expires at once. Wrong types and missing keys do not matter."""
+    """Run each command on a test key that expires at once. Only missing rights count, so other errors are ignored."""
     key = f"{keys.prefix}:{{check-{secrets.token_hex(4)}}}"
     node = link.node(key)
     missing: set[str] = set()
@@ -201,7 +201,7 @@ def _check_rights(link: RedisLink, keys: RedisKeys, settings: StoreSettings) -> 
             pubsub.close()
     if missing:
         found = f"the user may not run {', '.join(sorted(missing))} on {keys.prefix}:*"
-        return Check("rights", False, found, acl_line(keys.prefix, is_cluster=not link.is_one))
+        return Check("rights", False, found, acl_line(keys.prefix, is_cluster=not link.is_single_node))
     return Check("rights", True, f"every command that is needed works on {keys.prefix}:*")
 
 
@@ -211,10 +211,10 @@ def _check_memory(nodes: list[RedisNode]) -> Check:
         policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", "0"))
         if policy != "noeviction":
             advice = "set maxmemory-policy noeviction: otherwise the engine deletes sessions and events that are in use"
-            return Check("memory", False, f"{node.place}: maxmemory-policy is {policy}", advice)
+            return Check("memory", False, f"{node.label}: maxmemory-policy is {policy}", advice)
         if not limit:
             advice = "set maxmemory below the memory of the machine: a full engine then refuses, and does not end"
-            return Check("memory", False, f"{node.place}: there is no maxmemory", advice)
+            return Check("memory", False, f"{node.label}: there is no maxmemory", advice)
     return Check("memory", True, "maxmemory is set, with noeviction")
 
 
@@ -224,13 +224,13 @@ def _check_durability(nodes: list[RedisNode], settings: StoreSettings) -> Check:
         replicas = int(replication.get("connected_slaves", "0"))
         if replicas < settings.confirm:
             advice = "start the missing replicas, or lower stores.confirm: no write counts until then"
-            return Check("durability", False, f"{node.place}: {replicas} replicas, {settings.confirm} wanted", advice)
+            return Check("durability", False, f"{node.label}: {replicas} replicas, {settings.confirm} wanted", advice)
         if replicas and not settings.confirm:
             advice = "set stores.confirm = 1: otherwise a failover loses writes that clients were told of"
-            return Check("durability", False, f"{node.place}: {replicas} replicas, writes are not confirmed", advice)
+            return Check("durability", False, f"{node.label}: {replicas} replicas, writes are not confirmed", advice)
         if not replicas and persistence.get("aof_enabled") != "1":
             advice = "set appendonly yes: otherwise a restart of the engine ends all sessions"
-            return Check("durability", False, f"{node.place}: no append-only file and no replica", advice)
+            return Check("durability", False, f"{node.label}: no append-only file and no replica", advice)
     return Check("durability", True, "an append-only file, or replicas that confirm each write")
 
 
@@ -241,8 +241,8 @@ def _check_clock(nodes: list[RedisNode]) -> Check:
         seconds, micros = _ask(node, "TIME")
         middle = (began + time.time()) / 2
         worst = max(worst, abs(int(seconds) + int(micros) / 1e6 - middle))
-    advice = "" if worst < _SKEW else "synchronize the clocks (NTP); leases and expiry use that of the engine"
-    return Check("clock", worst < _SKEW, f"{worst:.2f} s from the clock of this machine", advice)
+    advice = "" if worst < _MAX_SKEW else "synchronize the clocks (NTP); leases and expiry use that of the engine"
+    return Check("clock", worst < _MAX_SKEW, f"{worst:.2f} s from the clock of this machine", advice)
 
 
 def _check_schema(link: RedisLink, keys: RedisKeys, address: RedisAddress) -> Check:

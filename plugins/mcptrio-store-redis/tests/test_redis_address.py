@@ -58,7 +58,7 @@ def test_url_says_where_the_engine_is(url: str, expected: RedisAddress) -> None:
     found = read_address(url, PLAIN)
     assert found == expected
     assert "a@b" not in repr(found)
-    assert "pw" not in found.place
+    assert "pw" not in found.label
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Thinking step by step, as an MCP tool with a history: the plugin ``thinking`` of mcptrio.
 
-Loaded by mcptrio through the entry point ``thinking``, which names :class:`Thinking`.
+mcptrio loads it through the entry point ``thinking``, which names :class:`Thinking`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The owner of a sequence: the caller, and the conversation.
 
-The tools and the resource use it. A caller with a login has the same sequences in every session; other callers have
+The tools and the resource use it. An authenticated caller has the same sequences in all sessions; other callers have
 those of their session or connection. Without either, as over HTTP in 2026-07-28 without authorization, the id alone
 gives access to a sequence.
 """
@@ -16,21 +16,21 @@ __all__ = ["SequenceOwner"]
 
 @frozen
 class SequenceOwner:
-    """The owner of sequences."""
+    """The owner of sequences, and the conversation of a request."""
 
     owner: str
-    """Whose sequences they are."""
+    """The caller whose sequences they are."""
     conversation: str | None
-    """The session or connection, if known. Two conversations of one owner do not continue each other's sequence."""
+    """The session or connection, if known. A conversation does not continue the sequence of another one by default."""
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the caller cannot be distinguished from others."""
+        """True if the caller cannot be distinguished from others."""
         return self.owner == ANONYMOUS
 
     @classmethod
     def of(cls, ctx: Context) -> SequenceOwner:
-        """The caller of this request."""
+        """Return the owner for a request."""
         conversation = ctx.session_id
         if conversation is None and ctx.principal is None and ctx.caller != ANONYMOUS:
             # An anonymous caller is identified by the connection.

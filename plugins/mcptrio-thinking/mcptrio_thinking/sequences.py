@@ -1,7 +1,7 @@
-"""The sequences of all callers, within bounds.
+"""The stored sequences of all callers, within the limits of the configuration.
 
-The plugin makes it, and its tools and resource use it. A caller can use only its own sequences, and the least recently
-used one is dropped when there is no room. Nothing here awaits, so changes need no lock in Trio's single thread.
+``Thinking`` creates it; the tools and the resource use it. A caller can use only its own sequences. The least recently
+used one is deleted when there is no room. No method awaits, so changes need no lock in Trio's single thread.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .thoughts import Sequence, Thought
 
 __all__ = ["Sequences"]
 
-_CONVERSATIONS = 100
-"""Conversations of one caller whose last sequence is remembered."""
+_MAX_CONVERSATIONS = 100
+"""Maximum conversations of one caller whose current sequence is stored."""
 
 
 @define
@@ -30,9 +30,9 @@ class _CallerSequences:
     """The sequences of one caller."""
 
     sequences: OrderedDict[str, Sequence] = field(factory=OrderedDict)
-    """In order of their last use."""
+    """The sequences by id, the least recently used first."""
     latest: OrderedDict[str, str] = field(factory=OrderedDict)
-    """The sequence that a conversation was at last."""
+    """The id of the sequence that a conversation used last."""
 
     @property
     def size(self) -> int:
@@ -41,105 +41,105 @@ class _CallerSequences:
 
 @define(eq=False)
 class Sequences:
-    """Everything that is kept."""
+    """The sequences by their owner."""
 
     config: Config
     clock: Callable[[], float] = trio.current_time
-    _shelves: OrderedDict[str, _CallerSequences] = field(init=False, factory=OrderedDict)
+    _by_owner: OrderedDict[str, _CallerSequences] = field(init=False, factory=OrderedDict)
 
     def begin(self) -> str:
         """Return a new, unguessable id."""
         return secrets.token_urlsafe(9)
 
     def latest(self, caller: SequenceOwner) -> str | None:
-        """The sequence that this conversation was at last, if it is still there."""
-        shelf = self._sequences_of(caller)
-        if shelf is None or caller.conversation is None:
+        """Return the id of the sequence that this conversation used last; ``None`` if it was deleted."""
+        owned = self._sequences_of(caller)
+        if owned is None or caller.conversation is None:
             return None
-        id = shelf.latest.get(caller.conversation)
-        return id if id in shelf.sequences else None
+        id = owned.latest.get(caller.conversation)
+        return id if id in owned.sequences else None
 
     def find(self, caller: SequenceOwner, id: str) -> Sequence | None:
-        """A sequence of this caller; this is a use of it."""
-        shelf = self._sequences_of(caller)
-        sequence = shelf.sequences.get(id) if shelf is not None else None
-        if shelf is not None and sequence is not None:
-            self._use(shelf, sequence, caller)
+        """Return a sequence of this caller and mark it as used."""
+        owned = self._sequences_of(caller)
+        sequence = owned.sequences.get(id) if owned is not None else None
+        if owned is not None and sequence is not None:
+            self._use(owned, sequence, caller)
         return sequence
 
     def add(self, caller: SequenceOwner, id: str, thought: Thought) -> Sequence:
-        """Add a thought to its sequence, which is made if there is none with this id. A full one drops its earliest.
+        """Add a thought to a sequence, and create the sequence if needed. A full sequence drops its earliest thoughts.
 
         Raises:
-            ToolError: the thought is too long, or the sequence has too many branches for another one.
+            ToolError: The thought is too long, or it begins a branch and the sequence has too many.
         """
         config = self.config
         length = len(thought.thought.encode("utf-8", "surrogatepass"))
         if length > config.max_thought_bytes:
             raise ToolError(f"expected a thought of at most {config.max_thought_bytes} bytes, got {length}; split it")
-        shelf = self._sequences_of(caller) or _CallerSequences()
-        sequence = shelf.sequences.get(id) or Sequence(id)
+        owned = self._sequences_of(caller) or _CallerSequences()
+        sequence = owned.sequences.get(id) or Sequence(id)
         if thought.begins_branch(sequence) and len(sequence.branches) >= config.max_branches:
             raise ToolError(
                 f"the sequence {id} has {config.max_branches} branches already; continue one of them, or in another "
                 "sequence"
             )
-        self._shelves[caller.owner] = shelf
-        shelf.sequences[id] = sequence
+        self._by_owner[caller.owner] = owned
+        owned.sequences[id] = sequence
         sequence.add(thought)
         while len(sequence.thoughts) > config.max_thoughts or (
             len(sequence.thoughts) > 1 and sequence.size > config.max_bytes
         ):
             sequence.drop_earliest()
-        self._use(shelf, sequence, caller)
-        while len(shelf.sequences) > config.max_sequences or (
-            len(shelf.sequences) > 1 and shelf.size > config.max_bytes
+        self._use(owned, sequence, caller)
+        while len(owned.sequences) > config.max_sequences or (
+            len(owned.sequences) > 1 and owned.size > config.max_bytes
         ):
-            shelf.sequences.popitem(last=False)
-        self._shelves.move_to_end(caller.owner)
-        while len(self._shelves) > config.max_callers:
-            self._shelves.popitem(last=False)
+            owned.sequences.popitem(last=False)
+        self._by_owner.move_to_end(caller.owner)
+        while len(self._by_owner) > config.max_callers:
+            self._by_owner.popitem(last=False)
         return sequence
 
     def clear(self, caller: SequenceOwner, id: str) -> int:
-        """Forget a sequence. Returns how many thoughts it had."""
-        shelf = self._sequences_of(caller)
-        sequence = shelf.sequences.pop(id, None) if shelf is not None else None
+        """Delete a sequence and return the number of its thoughts."""
+        owned = self._sequences_of(caller)
+        sequence = owned.sequences.pop(id, None) if owned is not None else None
         return sequence.length if sequence is not None else 0
 
     def ids(self, caller: SequenceOwner) -> list[str]:
-        """The caller's sequences, the last used first."""
-        shelf = self._sequences_of(caller)
-        return list(reversed(shelf.sequences)) if shelf is not None else []
+        """Return the ids of the caller's sequences, the most recently used first."""
+        owned = self._sequences_of(caller)
+        return list(reversed(owned.sequences)) if owned is not None else []
 
     def expire(self) -> None:
-        """Delete sequences that have not been used for the time to live. Each call also deletes the caller's."""
-        for owner in list(self._shelves):
+        """Delete expired sequences. The other methods also delete those of their caller."""
+        for owner in list(self._by_owner):
             self._expire(owner)
 
     def __len__(self) -> int:
-        """How many sequences there are, of all callers."""
-        return sum(len(shelf.sequences) for shelf in self._shelves.values())
+        """Return the number of sequences of all callers."""
+        return sum(len(owned.sequences) for owned in self._by_owner.values())
 
     def _sequences_of(self, caller: SequenceOwner) -> _CallerSequences | None:
         self._expire(caller.owner)
-        return self._shelves.get(caller.owner)
+        return self._by_owner.get(caller.owner)
 
     def _expire(self, owner: str) -> None:
-        shelf = self._shelves.get(owner)
-        if shelf is None:
+        owned = self._by_owner.get(owner)
+        if owned is None:
             return
         before = self.clock() - self.config.ttl
-        while shelf.sequences and next(iter(shelf.sequences.values())).used <= before:
-            shelf.sequences.popitem(last=False)
-        if not shelf.sequences:
-            del self._shelves[owner]
+        while owned.sequences and next(iter(owned.sequences.values())).used <= before:
+            owned.sequences.popitem(last=False)
+        if not owned.sequences:
+            del self._by_owner[owner]
 
-    def _use(self, shelf: _CallerSequences, sequence: Sequence, caller: SequenceOwner) -> None:
+    def _use(self, owned: _CallerSequences, sequence: Sequence, caller: SequenceOwner) -> None:
         sequence.used = self.clock()
-        shelf.sequences.move_to_end(sequence.id)
+        owned.sequences.move_to_end(sequence.id)
         if caller.conversation is not None:
-            shelf.latest[caller.conversation] = sequence.id
-            shelf.latest.move_to_end(caller.conversation)
-            if len(shelf.latest) > _CONVERSATIONS:
-                shelf.latest.popitem(last=False)
+            owned.latest[caller.conversation] = sequence.id
+            owned.latest.move_to_end(caller.conversation)
+            if len(owned.latest) > _MAX_CONVERSATIONS:
+                owned.latest.popitem(last=False)

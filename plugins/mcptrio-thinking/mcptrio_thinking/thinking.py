@@ -1,6 +1,6 @@
-"""The tools and the resource, which the plugin registers.
+"""The tools, which store the thoughts of a model and return them, and the resource with the transcript.
 
-The tools store the model's thoughts, count them, and return them.
+mcptrio registers them.
 
 Source: name, arguments and results of ``sequentialthinking`` in the reference sequential thinking server (2026.8.31);
 ``sequence_id``, get_sequence, clear_sequence and the resource are additions.
@@ -27,13 +27,13 @@ __all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts", "cleared_text
 
 TEMPLATE: Final = "thinking://{sequence_id}"
 _EXPIRY_INTERVAL: Final = 60.0
-"""Seconds between two deletions of expired sequences; each call deletes them as well."""
+"""Seconds between two deletions of expired sequences."""
 
 _MAX_THOUGHT_NUMBER: Final = 9_999_999
 
 _MAX_BRANCH_CHARS: Final = 200
 _Number = Annotated[int, Meta(ge=1, le=_MAX_THOUGHT_NUMBER)]
-_Other = Annotated[int, Meta(ge=0, le=_MAX_THOUGHT_NUMBER)]
+_OtherNumber = Annotated[int, Meta(ge=0, le=_MAX_THOUGHT_NUMBER)]
 """The number of another thought; 0 for none."""
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -119,8 +119,8 @@ class Thinking:
         thoughtNumber: _Number,
         totalThoughts: Annotated[_Number, "Estimate; may change."],
         isRevision: bool = False,
-        revisesThought: Annotated[_Other, "Number of the revised thought."] = 0,
-        branchFromThought: Annotated[_Other, "Number of the thought where the branch starts."] = 0,
+        revisesThought: Annotated[_OtherNumber, "Number of the revised thought."] = 0,
+        branchFromThought: Annotated[_OtherNumber, "Number of the thought where the branch starts."] = 0,
         branchId: Annotated[str, "Name of the branch."] = "",
         needsMoreThoughts: Annotated[bool, "More than totalThoughts are needed."] = False,
         sequence_id: Annotated[str, "sequence_id of the previous result, or your own name."] = "",
@@ -135,7 +135,7 @@ class Thinking:
         if len(branchId) > _MAX_BRANCH_CHARS:
             raise ToolError(f"expected at most {_MAX_BRANCH_CHARS} characters at `branchId`, got {len(branchId)}")
         begins = thoughtNumber == 1 and not revisesThought and not branchFromThought
-        id = _checked(sequence_id) or self._going_on(caller, begins)
+        id = _valid_id(sequence_id) or self._sequence_id_for(caller, begins)
         kept = Thought(
             thought=thought,
             thoughtNumber=thoughtNumber,
@@ -148,7 +148,7 @@ class Thinking:
             needsMoreThoughts=needsMoreThoughts,
         )
         before = self.sequences.find(caller, id)
-        notes = _notes(before, kept)
+        notes = _contradictions(before, kept)
         sequence = self.sequences.add(caller, id, kept)
         ctx.notify_resource_updated(_uri(id))
         return Noted(
@@ -173,18 +173,18 @@ class Thinking:
         cursor: str = "",
     ) -> Thoughts:
         """Read the thoughts of a sequence again, for example after the conversation was shortened."""
-        sequence = self._sequence(SequenceOwner.of(ctx), _checked(sequence_id))
+        sequence = self._find_sequence(SequenceOwner.of(ctx), _valid_id(sequence_id))
         thoughts = list(sequence.positions(branchId))
         if not re.fullmatch(r"[0-9]{0,9}", cursor):
             raise ToolError("expected the cursor of the previous page at `cursor`, got another text")
-        most = min(limit, self.config.max_answer_thoughts)
+        max_items = min(limit, self.config.max_answer_thoughts)
         items: list[Thought] = []
         size, next_cursor = 0, None
         for position, thought in thoughts:
             if position < int(cursor or 0):
                 continue
             size += thought.size
-            if len(items) == most or (items and size > self.config.max_answer_bytes):
+            if len(items) == max_items or (items and size > self.config.max_answer_bytes):
                 next_cursor = str(position)
                 break
             items.append(thought)
@@ -203,7 +203,7 @@ class Thinking:
     )
     async def clear_sequence(self, ctx: Context, sequence_id: str) -> Cleared:
         """Delete a sequence and its thoughts."""
-        _checked(sequence_id)
+        _valid_id(sequence_id)
         thoughts = self.sequences.clear(SequenceOwner.of(ctx), sequence_id)
         if thoughts:
             ctx.notify_resource_updated(_uri(sequence_id))
@@ -235,21 +235,25 @@ class Thinking:
             await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
             self.sequences.expire()
 
-    def _going_on(self, caller: SequenceOwner, begins: bool) -> str:
-        """Return the sequence of a thought without a sequence_id."""
+    def _sequence_id_for(self, caller: SequenceOwner, begins: bool) -> str:
+        """Return the id for a thought without a sequence_id.
+
+        Raises:
+            ToolError: The caller has no conversation, so the server cannot know which sequence the thought continues.
+        """
         if begins:
             return self.sequences.begin()
         id = self.sequences.latest(caller)
         if id is not None:
             return id
         if caller.conversation is not None:
-            return self.sequences.begin()  # as in the reference server, in which a history may begin with any thought
+            return self.sequences.begin()  # as in the reference server, a sequence may begin with any thought
         raise ToolError(
             "expected sequence_id, from the result of thought 1, or your own name for the sequence: on this connection "
             "the server cannot know which sequence continues"
         )
 
-    def _sequence(self, caller: SequenceOwner, id: str) -> Sequence:
+    def _find_sequence(self, caller: SequenceOwner, id: str) -> Sequence:
         id = id or self.sequences.latest(caller) or ""
         if not id:
             raise ToolError("expected sequence_id, from the result of a thought, got none")
@@ -262,8 +266,8 @@ class Thinking:
         return found
 
 
-def _notes(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
-    """Return notes on contradictions. The thought is kept anyway, as in the reference server."""
+def _contradictions(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
+    """Return notes on contradictions in a thought. The thought is stored anyway, as in the reference server."""
     notes = []
     for name, number in (("revisesThought", thought.revisesThought), ("branchFromThought", thought.branchFromThought)):
         if number is not None and (sequence is None or not sequence.has(number)):
@@ -275,7 +279,7 @@ def _notes(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _checked(id: str) -> str:
+def _valid_id(id: str) -> str:
     if id and not _ID.fullmatch(id):
         raise ToolError(f"expected 1 to 64 characters A-Za-z0-9_.- at `sequence_id`, got {id[:80]!r}")
     return id

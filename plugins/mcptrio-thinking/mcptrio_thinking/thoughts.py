@@ -1,10 +1,10 @@
 """One thought, and a sequence of thoughts.
 
-The tool makes them, and ``Sequences`` keeps them. A thought never changes; a revision is another thought that names the
-revised one.
+The tool creates thoughts, and ``Sequences`` stores them. A thought is immutable; a revision is another thought that
+refers to the revised one.
 
-Source: the tool ``sequentialthinking`` of the reference sequential thinking server (2026.8.31), whose argument names
-the fields have.
+Source: the tool ``sequentialthinking`` of the reference sequential thinking server (2026.8.31). The fields are named
+after its arguments.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from attrs import define, field, frozen
 
 __all__ = ["Sequence", "Thought"]
 
-_OVERHEAD = 300
-"""Bytes that a thought takes beyond its text, roughly."""
+_OVERHEAD_BYTES = 300
+"""Approximate memory of a thought in addition to its texts."""
 
 
 @frozen(kw_only=True)
 class Thought:
-    """One step."""
+    """One step of a sequence."""
 
     thought: str
     thoughtNumber: int
@@ -37,12 +37,12 @@ class Thought:
 
     @property
     def size(self) -> int:
-        """Bytes that are counted for it."""
+        """The size of the thought in bytes, for the limits."""
         name = (self.branchId or "").encode("utf-8", "surrogatepass")
-        return len(self.thought.encode("utf-8", "surrogatepass")) + len(name) + _OVERHEAD
+        return len(self.thought.encode("utf-8", "surrogatepass")) + len(name) + _OVERHEAD_BYTES
 
     def begins_branch(self, sequence: Sequence) -> bool:
-        """Whether it is the first one on its branch."""
+        """Return True if the thought is the first one of its branch."""
         return self._is_on_branch and self.branchId not in sequence.branches
 
     @property
@@ -52,41 +52,45 @@ class Thought:
 
 @define
 class Sequence:
-    """Thoughts in the order in which they came."""
+    """Thoughts in the order in which they were added."""
 
     id: str
     thoughts: deque[Thought] = field(init=False, factory=deque)
     dropped: int = field(init=False, default=0)
-    """Thoughts before these, which were dropped to make room."""
+    """The number of earlier thoughts that were dropped to make room."""
     branches: dict[str, int] = field(init=False, factory=dict)
-    """Names of branches and how many thoughts are on each, in order of their beginning."""
+    """The number of thoughts of each branch, by its name, in the order in which the branches began."""
     size: int = field(init=False, default=0)
     used: float = field(init=False, default=0.0)
-    """Trio time of the last use."""
+    """The Trio time of the last use."""
 
     def add(self, thought: Thought) -> None:
-        """Keep one more."""
+        """Append a thought."""
         self.thoughts.append(thought)
         self.size += thought.size
         if thought.branchFromThought is not None and thought.branchId is not None:
             self.branches[thought.branchId] = self.branches.get(thought.branchId, 0) + 1
 
     def drop_earliest(self) -> None:
-        """Forget the earliest thought. Its branch keeps its name, so that it can be continued."""
+        """Drop the earliest thought. Its branch remains listed, so that it can be continued."""
         self.size -= self.thoughts.popleft().size
         self.dropped += 1
 
     def positions(self, branch: str) -> Iterator[tuple[int, Thought]]:
-        """The kept thoughts of a branch, or all if it is empty, with their positions, which count dropped ones too."""
+        """Yield the stored thoughts of a branch with their positions in the sequence, including dropped thoughts.
+
+        Args:
+            branch: The name of the branch; empty for all thoughts.
+        """
         for position, thought in enumerate(self.thoughts, self.dropped):
             if not branch or thought.branchId == branch:
                 yield position, thought
 
     @property
     def length(self) -> int:
-        """The number of thoughts so far, with the dropped ones."""
+        """The number of thoughts, including dropped ones."""
         return self.dropped + len(self.thoughts)
 
     def has(self, number: int) -> bool:
-        """Return True if a kept thought has this number."""
+        """Return True if a stored thought has this number."""
         return any(thought.thoughtNumber == number for thought in self.thoughts)

@@ -1,6 +1,6 @@
-"""A sequence as a text for people.
+"""The transcript of a sequence for users.
 
-The resource uses it. It contains the thoughts in order, with a note if some are omitted because of the length.
+The resource returns it. A transcript has the thoughts in order, and a note if the earliest ones are omitted.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ __all__ = ["heading", "transcript"]
 
 
 def transcript(sequence: Sequence, limit: int, pager: str) -> str:
-    """The sequence in Markdown.
+    """Return a sequence in Markdown.
 
     Args:
-        limit: bytes; if it would be longer, the earliest thoughts are left out.
-        pager: the name of the tool that shows them.
+        limit: Maximum size in bytes. The earliest thoughts are omitted if the transcript would be larger.
+        pager: The name of the tool that returns the omitted thoughts.
     """
     parts: list[str] = []
     size = 0
@@ -25,9 +25,9 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
         if parts and size > limit:
             break
         parts.append(part)
-    left_out = len(sequence.thoughts) - len(parts)
-    if left_out:
-        parts.append(f"({left_out} earlier thoughts are left out; {pager} shows them.)\n")
+    omitted = len(sequence.thoughts) - len(parts)
+    if omitted:
+        parts.append(f"({omitted} earlier thoughts are left out; {pager} shows them.)\n")
     if sequence.dropped:
         parts.append(f"({sequence.dropped} earlier thoughts were dropped to make room.)\n")
     parts.append(f"# Thoughts of {sequence.id}\n")
@@ -35,6 +35,7 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
 
 
 def heading(thought: Thought) -> str:
+    """Return the heading of a thought: its number, revision and branch."""
     heading = f"Thought {thought.thoughtNumber} of {thought.totalThoughts}"
     if thought.isRevision or thought.revisesThought is not None:
         heading += f", revising {thought.revisesThought}" if thought.revisesThought is not None else ", a revision"

@@ -1,7 +1,7 @@
 """The plugin ``time`` of mcptrio: the time in any zone, and arithmetic with it.
 
-mcptrio loads it through the entry point ``time``. This module contains only the hooks, which register the objects with
-the tools and prompts.
+mcptrio loads it through the entry point ``time``. This module contains only the hook that registers the tools, prompts
+and resources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools, prompts and resources.
 
     Raises:
-        ConfigError: ``local_timezone`` is no time zone.
+        ConfigError: ``local_timezone`` is not a time zone.
     """
     tools = TimeTools(Clock(config))
     server.add(tools)

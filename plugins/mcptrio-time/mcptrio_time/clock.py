@@ -1,6 +1,6 @@
 """The clock and the zones, including the local one.
 
-The objects with the tools, prompts and resources share it. Only this module reads the machine's clock.
+The tools, prompts and resources share it. Only this module reads the machine's clock.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from attrs import Factory, field, frozen
 
 from .config import Config
-from .local import find_local
+from .local_zone import find_local
 from .moments import Moment, Occurrence, read_moment
 from .zones import Zone, Zones
 
@@ -21,12 +21,13 @@ __all__ = ["Clock"]
 
 @frozen(eq=False)
 class Clock:
-    """
+    """A clock with time zones.
+
     Args:
-        seconds: since 1970; the machine's clock unless given.
+        seconds: Returns the seconds since 1970; by default, by the machine's clock.
 
     Raises:
-        ConfigError: ``local_timezone`` is no zone.
+        ConfigError: ``local_timezone`` is not a time zone.
     """
 
     config: Config
@@ -38,24 +39,24 @@ class Clock:
     )
 
     def now(self) -> datetime:
-        """Aware, in UTC, in whole seconds."""
+        """Return the current time in UTC, in whole seconds."""
         return datetime.fromtimestamp(int(self.seconds()), UTC)
 
     def zone(self, name: str | None, where: str) -> Zone:
-        """A zone by name; the local one without.
+        """Return a zone by its name; the local one if the name is ``None`` or ``local``.
 
         Raises:
-            ToolError: there is no such zone, or several are meant.
+            ToolError: There is no such zone, or the name is ambiguous.
         """
         if name is None or name.strip().casefold() == "local":
             return self.local
         return self.zones.find(name, where)
 
     def read(self, text: str, timezone: str | None, occurrence: Occurrence, where: str) -> Moment:
-        """Return the moment of a text.
+        """Return the moment that a text describes.
 
         Raises:
-            ToolError: the text is no time, or the zone is unknown.
+            ToolError: The text is not a time, or the zone is unknown.
         """
         return read_moment(
             text,

@@ -1,7 +1,7 @@
-"""The settings of the operator: ``[plugins.time]`` in mcptrio.toml.
+"""The operator's settings: ``[plugins.time]`` in mcptrio.toml.
 
-The loader or an embedding program makes it. A configured zone must exist, so that no user gets the time of another
-place; a zone that was found on the machine may be unknown.
+mcptrio or an embedding program creates a Config. A configured zone must exist, so that no user gets the time of another
+place; a zone that the machine configures may be unknown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Config:
     """The settings of the plugin."""
 
     local_timezone: str | None = None
-    """The zone of the people who ask: an IANA name such as Europe/Berlin, or one of Windows. Unset: the machine's."""
+    """The users' time zone: an IANA name such as Europe/Berlin, or a Windows name. By default, that of the machine."""
 
     max_limit: int = field(default=250, validator=[ge(1), le(1000)])
-    """The most zones that a call may ask for, 1 to 1000."""
+    """Maximum zones in one result, 1 to 1000."""
 
     def __attrs_post_init__(self) -> None:
         if self.local_timezone is not None and not self.local_timezone.strip():

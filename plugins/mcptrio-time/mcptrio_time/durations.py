@@ -1,6 +1,6 @@
-"""Durations: parsed, formatted, added.
+"""Durations: parsing, formatting and addition.
 
-The tools use it. Years, months, weeks and days follow the calendar and keep the clock's time; hours, minutes and
+The tools use it. Years, months, weeks and days follow the calendar and keep the wall-clock time; hours, minutes and
 seconds are elapsed time. A day after 12:00 is 12:00, even if clocks change in between.
 
 Source: ISO 8601-1:2019 section 5.5.2; RFC 3339 appendix A.
@@ -18,14 +18,15 @@ from attrs import frozen
 
 from mcptrio.errors import ToolError
 
-__all__ = ["Duration", "iso_text", "plain_text", "read_duration"]
+__all__ = ["Duration", "english_text", "iso_text", "read_duration"]
 
 _MAX_TEXT_CHARS: Final = 100
-_N = r"(\d{1,12}(?:[.,]\d{1,9})?)"
+_AMOUNT = r"(\d{1,12}(?:[.,]\d{1,9})?)"
 _ISO: Final = re.compile(
-    rf"([+-]?)P(?:{_N}Y)?(?:{_N}M)?(?:{_N}W)?(?:{_N}D)?(?:T(?:{_N}H)?(?:{_N}M)?(?:{_N}S)?)?", re.IGNORECASE
+    rf"([+-]?)P(?:{_AMOUNT}Y)?(?:{_AMOUNT}M)?(?:{_AMOUNT}W)?(?:{_AMOUNT}D)?(?:T(?:{_AMOUNT}H)?(?:{_AMOUNT}M)?(?:{_AMOUNT}S)?)?",
+    re.IGNORECASE,
 )
-_PART: Final = re.compile(rf"\s*(?:,|and\b)?\s*([+-]?)\s*{_N}\s*([a-zµ]+)\s*", re.IGNORECASE)
+_PART: Final = re.compile(rf"\s*(?:,|and\b)?\s*([+-]?)\s*{_AMOUNT}\s*([a-zµ]+)\s*", re.IGNORECASE)
 _UNITS: Final = {
     **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 0),
     **dict.fromkeys(("mo", "mos", "month", "months"), 1),
@@ -41,22 +42,22 @@ _EXPECTED: Final = "a duration such as P1DT2H30M, -P1M, 90 minutes, or 1 day 2 h
 
 @frozen(kw_only=True)
 class Duration:
-    """A length of time, in both kinds of it.
+    """A length of time.
 
     Args:
-        months, days: by the calendar.
-        elapsed: by the stopwatch.
+        months, days: The part that follows the calendar.
+        elapsed: The part that is elapsed time.
     """
 
     months: int = 0
     days: int = 0
     elapsed: timedelta = timedelta()
 
-    def on_calendar(self, wall: datetime) -> tuple[datetime, str | None]:
-        """The wall-clock time after the months and days; and a note if the month is too short for the day.
+    def add_calendar_part(self, wall: datetime) -> tuple[datetime, str | None]:
+        """Add the months and days to a wall-clock time. Return a note, too, if the month is too short for the day.
 
         Raises:
-            OverflowError: outside of the years 1 to 9999.
+            OverflowError: The result is outside of the years 1 to 9999.
         """
         year, month = divmod(wall.year * 12 + wall.month - 1 + self.months, 12)
         if not 1 <= year <= 9999:
@@ -69,15 +70,15 @@ class Duration:
 
 
 def read_duration(text: str, where: str) -> Duration:
-    """A duration in the words of ISO 8601, or in English.
+    """Parse a duration in ISO 8601 or in English.
 
     Raises:
-        ToolError: it is none, or too long.
+        ToolError: The text is not a duration, or is too long.
     """
     if len(text) > _MAX_TEXT_CHARS:
         raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `{where}`, got {len(text)}")
-    wanted = text.strip()
-    parts = _iso_parts(wanted) or _word_parts(wanted)
+    stripped = text.strip()
+    parts = _iso_parts(stripped) or _word_parts(stripped)
     if parts is None:
         raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}")
     months, days, seconds = 0, 0, Decimal()
@@ -102,7 +103,7 @@ def read_duration(text: str, where: str) -> Duration:
 
 
 def iso_text(length: timedelta) -> str:
-    """Elapsed time as ISO 8601 has it, with days of 24 hours: ``-P1DT2H``."""
+    """Format elapsed time as ISO 8601, with days of 24 hours: ``-P1DT2H``."""
     days, hours, minutes, seconds, fraction = _split(length)
     clock = f"{hours}H" * bool(hours) + f"{minutes}M" * bool(minutes)
     if seconds or fraction:
@@ -111,11 +112,11 @@ def iso_text(length: timedelta) -> str:
     return ("-" if length < timedelta() else "") + (text if text != "P" else "PT0S")
 
 
-def plain_text(length: timedelta) -> str:
-    """Elapsed time in English, with days of 24 hours: ``1 day 2 hours``."""
+def english_text(length: timedelta) -> str:
+    """Format elapsed time in English, with days of 24 hours: ``1 day 2 hours``."""
     days, hours, minutes, seconds, fraction = _split(length)
-    shown = [(days, "day"), (hours, "hour"), (minutes, "minute")]
-    parts = [f"{count} {unit}{'s' * (count != 1)}" for count, unit in shown if count]
+    units = [(days, "day"), (hours, "hour"), (minutes, "minute")]
+    parts = [f"{count} {unit}{'s' * (count != 1)}" for count, unit in units if count]
     if seconds or fraction or not parts:
         text = f"{seconds}" + f".{fraction:06}".rstrip("0") * bool(fraction)
         parts.append(f"{text} second{'s' * (text != '1')}")

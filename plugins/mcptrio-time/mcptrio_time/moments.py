@@ -1,7 +1,7 @@
-"""Moments: parsed from texts, with wall-clock times that are skipped or repeated.
+"""Parses texts to moments. Handles wall-clock times that are skipped or repeated.
 
-The tools use it. A text without an offset is a wall-clock time in a zone; if the clock shows it never or twice, the
-result says so.
+The tools use it. A text without an offset is a wall-clock time in a zone. If the clock never shows it, it is an error;
+if the clock shows it twice, the result has a note.
 
 Source: RFC 3339; ISO 8601-1:2019; RFC 5322 section 3.3; Python's datetime, "fold" (PEP 495).
 """
@@ -18,10 +18,10 @@ from mcptrio.errors import ToolError
 
 from .zones import Zone, fixed_zone
 
-__all__ = ["Moment", "Occurrence", "at_wall", "read_date", "read_moment", "read_time"]
+__all__ = ["Moment", "Occurrence", "moment_at_wall", "read_date", "read_moment", "read_time"]
 
 Occurrence = Literal["first", "second"]
-"""Selects one of a repeated wall-clock time, when clocks are set back."""
+"""Selects a moment if a wall-clock time occurs twice, because clocks are set back."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"(@?)([+-]?\d{1,30})(?:\.(\d{1,9})\d*)?")
@@ -35,13 +35,13 @@ _EXPECTED: Final = (
 
 @frozen(kw_only=True)
 class Moment:
-    """A moment on the clock of a zone.
+    """A moment in a zone.
 
     Args:
-        time: the moment with a time zone.
-        read_as: how the text was understood.
-        ambiguous: whether the clock shows this time twice.
-        note: further information about it.
+        time: The moment with a time zone.
+        read_as: The format in which the text was read.
+        ambiguous: True if the clock shows this time twice.
+        note: An explanation if the time is ambiguous.
     """
 
     zone: Zone
@@ -57,31 +57,31 @@ def read_moment(
     """Parse a time.
 
     Args:
-        zone: the zone of the result, and of a text without an offset; by default, the text's own offset or the local
+        zone: The zone of the result, and of a text without an offset; by default, the text's own offset or the local
             zone.
-        local: the zone if neither names one.
-        now: the present time, with a time zone.
-        occurrence: which one of a repeated wall-clock time.
-        where: the argument, for messages.
+        local: The local zone.
+        now: The current time, with a time zone.
+        occurrence: Selects a moment if the clock shows the time twice.
+        where: The name of the argument, for messages.
 
     Raises:
-        ToolError: the text is no time, or the clock never shows it.
+        ToolError: The text is not a time, or the clock never shows it.
     """
-    wanted = text.strip()
-    if len(wanted) > _MAX_TEXT_CHARS:
-        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `{where}`, got {len(wanted)}")
-    if wanted.casefold() == "now":
+    stripped = text.strip()
+    if len(stripped) > _MAX_TEXT_CHARS:
+        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `{where}`, got {len(stripped)}")
+    if stripped.casefold() == "now":
         return _on_clock(now, zone or local, "now", where)
-    number = _read_number(wanted, where)
+    number = _read_number(stripped, where)
     if number is not None:
         found, read_as = number
         return _on_clock(found, zone or local, read_as, where)
-    parsed, form = _read_text(wanted, where)
+    parsed, form = _read_text(stripped, where)
     if parsed.tzinfo is not None:
         own = zone or fixed_zone(parsed.utcoffset() or timedelta())
         return _on_clock(parsed, own, form, where)
     wall = zone or local
-    moment = at_wall(parsed, wall, occurrence, where)
+    moment = moment_at_wall(parsed, wall, occurrence, where)
     return Moment(
         zone=wall,
         time=moment.time,
@@ -91,14 +91,14 @@ def read_moment(
     )
 
 
-def at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> Moment:
-    """The moment at which a clock shows a time.
+def moment_at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> Moment:
+    """Return the moment at which the clock of a zone shows a time.
 
     Args:
-        wall: the time that the clock shows, without a time zone.
+        wall: The time that the clock shows, without a time zone.
 
     Raises:
-        ToolError: the clock never shows it; the message has the time that it shows instead.
+        ToolError: The clock never shows the time. The message has the time that it shows instead.
     """
     try:
         first, second = (wall.replace(tzinfo=zone.info, fold=fold) for fold in (0, 1))
@@ -116,17 +116,17 @@ def at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> M
     moment = first if occurrence == "first" else second
     other = second if occurrence == "first" else first
     note = (
-        f"{wall:%H:%M} is there twice in {zone.name} on {wall.date().isoformat()}, for clocks are put back; "
+        f"{wall:%H:%M} occurs twice in {zone.name} on {wall.date().isoformat()}, because clocks are set back; "
         f"this is the {occurrence}, {moment.isoformat()}, the other is {other.isoformat()}"
     )
     return Moment(zone=zone, time=moment, ambiguous=True, note=note)
 
 
 def read_time(text: str, where: str) -> time:
-    """A time of day: ``9:05``, ``21:30``, ``21:30:15``.
+    """Parse a time of day: ``9:05``, ``21:30``, ``21:30:15``.
 
     Raises:
-        ToolError: it is none.
+        ToolError: The text is not a time of day.
     """
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]\d))?", text.strip(), re.ASCII)
     if found is None:
@@ -137,10 +137,10 @@ def read_time(text: str, where: str) -> time:
 
 
 def read_date(text: str, where: str) -> date:
-    """A day: ``2026-03-29``.
+    """Parse a date: ``2026-03-29``.
 
     Raises:
-        ToolError: it is none.
+        ToolError: The text is not a date.
     """
     try:
         return date.fromisoformat(text.strip())
@@ -156,7 +156,7 @@ def _on_clock(time: datetime, zone: Zone, read_as: str, where: str) -> Moment:
 
 
 def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
-    """Time since 1970. Eight digits are a date in ISO 8601, unless ``@`` precedes them."""
+    """Parse a time since 1970. Return ``None`` for other texts, including the eight digits of an ISO 8601 date."""
     found = _NUMBER.fullmatch(text)
     if found is None or (not found[1] and len(found[2].lstrip("+-")) == 8 and not found[3]):
         return None
@@ -164,7 +164,7 @@ def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
         raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}; write @{text} for seconds since 1970")
     whole = int(found[2])
     divisor, unit = next(((each, name) for most, each, name in _UNITS if abs(whole) < most), (10**9, "nanoseconds"))
-    # In integers, for a float has no room for microseconds.
+    # In integers, because a float is not precise enough for microseconds.
     fraction = int((found[3] or "").ljust(9, "0")) * (-1 if found[2].startswith("-") else 1)
     nanoseconds = (whole * 10**9 + fraction) // divisor
     try:
@@ -175,11 +175,11 @@ def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
 
 def _read_text(text: str, where: str) -> tuple[datetime, str]:
     try:
-        # RFC 3339 has lower-case t and z as well.
+        # RFC 3339 allows lower-case t and z.
         return datetime.fromisoformat(text.upper()), "ISO 8601"
     except ValueError as error:
         problem = str(error)
-    from email.utils import parsedate_to_datetime  # 2 ms, of no use at the start
+    from email.utils import parsedate_to_datetime  # the import takes 2 ms, so it is delayed until it is needed
 
     try:
         return parsedate_to_datetime(text), "RFC 5322"

@@ -1,6 +1,6 @@
-"""Prompts and resources, with completion of the zone, for users.
+"""Prompts and resources for users, with completion of time zones.
 
-The plugin registers them. They show the same as the tools.
+mcptrio registers them. They return the same values as the tools.
 
 Source: MCP 2026-07-28, server/prompts, server/resources and server/utilities/completion; the reference time server has
 none of them.
@@ -25,7 +25,7 @@ NOW_IN: Final = "time://now/{+timezone}"
 
 @frozen(eq=False)
 class TimePrompts:
-    """The prompts and resources over the tools."""
+    """The prompts and resources, which call the tools."""
 
     tools: TimeTools
 
@@ -34,10 +34,10 @@ class TimePrompts:
         """The time in a time zone.
 
         Args:
-            timezone: the time zone; by default the local one.
+            timezone: The time zone; by default the local one.
         """
         now = self.tools.get_current_time(timezone)
-        return f"It is {_spoken(now)}."
+        return f"It is {_sentence_part(now)}."
 
     @prompt(name="time_convert", title="Convert a Time")
     def convert(self, time: str, source_timezone: str, target_timezone: str = "local", date: str = "") -> str:
@@ -45,12 +45,12 @@ class TimePrompts:
 
         Args:
             time: HH:MM.
-            source_timezone: the time zone of the time.
-            target_timezone: the time zone to convert to; by default the local one.
-            date: the day in the source time zone, YYYY-MM-DD; by default today.
+            source_timezone: The time zone of the time.
+            target_timezone: The time zone to convert to; by default the local one.
+            date: The day in the source time zone, YYYY-MM-DD; by default today.
         """
         found = self.tools.convert_time(source_timezone, time, target_timezone, date)
-        text = f"{_spoken(found.source)} is {_spoken(found.target)} ({found.time_difference})."
+        text = f"{_sentence_part(found.source)} is {_sentence_part(found.target)} ({found.time_difference})."
         return f"{text} Note: {found.note}." if found.note else text
 
     @resource(NOW, name="now", title="Local Time", mime_type="application/json")
@@ -68,22 +68,22 @@ class TimePrompts:
 
     @completion("resource", NOW_IN, "timezone")
     def complete_now_in(self) -> list[str]:
-        """IANA names."""
+        """Return the IANA names."""
         return list(self.tools.clock.zones.names)
 
     @completion("prompt", "time_now", "timezone")
     def complete_current_time(self) -> list[str]:
-        """IANA names, and those of Windows."""
+        """Return the IANA and Windows names."""
         return self._names()
 
     @completion("prompt", "time_convert", "source_timezone")
     def complete_source(self) -> list[str]:
-        """IANA names, and those of Windows."""
+        """Return the IANA and Windows names."""
         return self._names()
 
     @completion("prompt", "time_convert", "target_timezone")
     def complete_target(self) -> list[str]:
-        """IANA names, and those of Windows."""
+        """Return the IANA and Windows names."""
         return self._names()
 
     def _names(self) -> list[str]:
@@ -92,7 +92,7 @@ class TimePrompts:
         return list(dict.fromkeys([local, *zones.names, *zones.all_windows_names]))
 
 
-def _spoken(time: TimeResult) -> str:
+def _sentence_part(time: TimeResult) -> str:
     return (
         f"{time.datetime[11:16]} on {time.day_of_week}, {time.datetime[:10]}, in {time.timezone} (UTC{time.utc_offset})"
     )

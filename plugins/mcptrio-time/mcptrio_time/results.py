@@ -1,7 +1,7 @@
 """The results of the tools.
 
-They are msgspec structs, because a class of attrs takes half a millisecond of every start. The fields of the reference
-time server keep their names and forms; additional ones follow.
+They are msgspec structs, because an attrs class would add half a millisecond to each start. The fields that the
+reference time server has, too, keep its names and formats.
 
 Source: TimeResult and TimeConversionResult of the reference server mcp-server-time (2026.10.19).
 """
@@ -27,11 +27,11 @@ __all__ = [
     "clock_difference",
     "offset_text",
     "parsed",
-    "shown",
+    "time_result",
 ]
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""In English, whatever the locale of the process."""
+"""English names, independent of the locale of the process."""
 
 _Note = Annotated[str | None, Meta(description="A remark, for example that clocks show this time twice.")]
 
@@ -99,11 +99,11 @@ class ZoneList(Struct, kw_only=True, frozen=True):
     next_cursor: Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")] = None
 
 
-def shown(zone: Zone, time: datetime) -> TimeResult:
-    """A time as the clock of a zone shows it."""
+def time_result(zone: Zone, time: datetime) -> TimeResult:
+    """Return the result for a time in a zone."""
     return TimeResult(
         timezone=zone.name,
-        # Fractions only if there are any; the reference server has none.
+        # The reference server has no fractions, so they are included only if they are not zero.
         datetime=time.isoformat(timespec="microseconds" if time.microsecond else "seconds"),
         day_of_week=_DAYS[time.weekday()],
         is_dst=bool(time.dst()),
@@ -114,12 +114,12 @@ def shown(zone: Zone, time: datetime) -> TimeResult:
 
 
 def parsed(moment: Moment) -> ParsedTime:
-    """A time that was read, with what else there is to say of it."""
+    """Return the result for a moment that was parsed from a text."""
     time = moment.time
     year, week, _ = time.isocalendar()
     utc = time.astimezone(UTC).replace(tzinfo=None)
     return ParsedTime(
-        time=shown(moment.zone, time),
+        time=time_result(moment.zone, time),
         utc=utc.isoformat(timespec="microseconds" if utc.microsecond else "seconds") + "Z",
         read_as=moment.read_as,
         iso_week=f"{year:04}-W{week:02}",
@@ -130,14 +130,14 @@ def parsed(moment: Moment) -> ParsedTime:
 
 
 def offset_text(offset: timedelta) -> str:
-    """``+05:30``; with seconds if a historical offset has them."""
+    """Format an offset: ``+05:30``. Includes seconds if they are not zero, as in historical offsets."""
     seconds = round(abs(offset).total_seconds())
     text = f"{'-' if offset < timedelta() else '+'}{seconds // 3600:02}:{seconds // 60 % 60:02}"
     return text + (f":{seconds % 60:02}" if seconds % 60 else "")
 
 
 def clock_difference(source: datetime, target: datetime) -> str:
-    """How far the target's clock is ahead of the source's, in the reference server's form: ``+9.0h``, ``+5.75h``."""
+    """Return how far the target's clock is ahead, in the reference server's format: ``+9.0h``, ``+5.75h``."""
     difference = (target.utcoffset() or timedelta()) - (source.utcoffset() or timedelta())
     hours = difference.total_seconds() / 3600
     if hours.is_integer():

@@ -1,8 +1,8 @@
 """The tools.
 
-The hook below registers them, because the description of one names the local zone. Nothing is guessed: a decision
-between two hours or days is part of the result. They are plain functions and run in threads, because a zone is read
-from disk when it is first used.
+``TimeTools.setup`` registers them, because a description contains the local zone. If a time is ambiguous, the result
+says which moment was chosen. The tools are synchronous and run in threads, because a zone is read from disk at its
+first use.
 
 Source: names, arguments and results of the reference server mcp-server-time (2026.10.19). Arguments that it does not
 have are optional.
@@ -20,9 +20,8 @@ from msgspec import Meta
 from mcptrio import PluginSetup, ToolError, hookimpl
 
 from .clock import Clock
-from .durations import iso_text, plain_text, read_duration
-from .moments import Moment, Occurrence, at_wall, read_date, read_moment, read_time
-from .rendering import added_text, conversion_text, difference_text, parsed_text, time_text, zones_text
+from .durations import english_text, iso_text, read_duration
+from .moments import Moment, Occurrence, moment_at_wall, read_date, read_moment, read_time
 from .results import (
     AddedDuration,
     Conversion,
@@ -33,9 +32,10 @@ from .results import (
     ZoneList,
     clock_difference,
     parsed,
-    shown,
+    time_result,
 )
-from .searching import find_zones
+from .texts import added_text, conversion_text, difference_text, parsed_text, time_text, zones_text
+from .zone_search import find_zones
 from .zones import Zone
 
 __all__ = ["TimeTools"]
@@ -45,13 +45,13 @@ _MAX_TEXT_CHARS = 100
 
 @frozen(eq=False)
 class TimeTools:
-    """The tools over one clock."""
+    """The tools, which use one clock."""
 
     clock: Clock
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Offer the tools; all of them read only."""
+        """Register the tools. None of them changes anything."""
         conversion = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
         functions: tuple[tuple[Callable[..., Any], str, dict[str, Any], Callable[[Any], str]], ...] = (
             (self.get_current_time, "Current Time", {}, time_text),
@@ -73,7 +73,7 @@ class TimeTools:
                 read_only=True,
                 examples=[example],
                 destructive=False,
-                # Nothing is changed; that the time has gone on meanwhile is not the call's doing.
+                # Idempotent means that calls have no further effect; their results may differ.
                 idempotent=True,
                 open_world=False,
             )
@@ -81,7 +81,7 @@ class TimeTools:
     def get_current_time(self, timezone: Annotated[str, "IANA zone or UTC offset."] = "") -> TimeResult:
         """Get the current time, by default in the local zone."""
         zone = self.clock.zone(timezone or None, "timezone")
-        return shown(zone, self.clock.now().astimezone(zone.info))
+        return time_result(zone, self.clock.now().astimezone(zone.info))
 
     def convert_time(
         self,
@@ -100,8 +100,8 @@ class TimeTools:
         except OverflowError as error:
             raise ToolError("expected a time in the years 1 to 9999 at `time`, got one outside") from error
         return Conversion(
-            source=shown(source, moment.time),
-            target=shown(target, found),
+            source=time_result(source, moment.time),
+            target=time_result(target, found),
             time_difference=clock_difference(moment.time, found),
             ambiguous=moment.ambiguous,
             note=moment.note,
@@ -114,7 +114,7 @@ class TimeTools:
         cursor: str = "",
     ) -> ZoneList:
         """Find time zones, best matches first."""
-        most = min(limit, self.clock.config.max_limit)
+        max_items = min(limit, self.clock.config.max_limit)
         zones = self.clock.zones
         if len(query) > _MAX_TEXT_CHARS:
             raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `query`, got {len(query)}")
@@ -122,14 +122,14 @@ class TimeTools:
         if cursor and not (len(cursor) < 10 and cursor.isascii() and cursor.isdigit()):
             raise ToolError("expected the cursor of the previous page at `cursor`, got another text")
         start = int(cursor or 0)
-        page = names[start : start + most]
-        is_cut = start + most < len(names)
+        page = names[start : start + max_items]
+        has_more = start + max_items < len(names)
         return ZoneList(
             timezones=[self._info(name) for name in page],
             total=len(names),
             local_timezone=self.clock.local.name,
-            truncated=is_cut,
-            next_cursor=str(start + most) if is_cut else None,
+            truncated=has_more,
+            next_cursor=str(start + max_items) if has_more else None,
         )
 
     def parse_date(
@@ -153,11 +153,11 @@ class TimeTools:
         elapsed = last.time.astimezone(UTC) - first.time.astimezone(UTC)
         on_first_clock = last.time.astimezone(first.zone.info)
         return Difference(
-            start=shown(first.zone, first.time),
-            end=shown(last.zone, last.time),
+            start=time_result(first.zone, first.time),
+            end=time_result(last.zone, last.time),
             seconds=elapsed.total_seconds(),
             duration=iso_text(elapsed),
-            text=plain_text(elapsed),
+            text=english_text(elapsed),
             calendar_days=(on_first_clock.date() - first.time.date()).days,
             note=_notes(first.note, last.note),
         )
@@ -178,13 +178,13 @@ class TimeTools:
         try:
             time, notes = moment.time, [moment.note]
             if length.months or length.days:
-                wall, note = length.on_calendar(time.replace(tzinfo=None, fold=0))
-                time, shifted = _settled(wall, zone)
+                wall, note = length.add_calendar_part(time.replace(tzinfo=None, fold=0))
+                time, shifted = _at_calculated_wall(wall, zone)
                 notes += [note, shifted]
             time = (time.astimezone(UTC) + length.elapsed).astimezone(zone.info)
         except OverflowError as error:
             raise ToolError("expected a result in the years 1 to 9999 at `duration`, got one outside") from error
-        return AddedDuration(start=shown(zone, moment.time), result=shown(zone, time), note=_notes(*notes))
+        return AddedDuration(start=time_result(zone, moment.time), result=time_result(zone, time), note=_notes(*notes))
 
     # Private
 
@@ -195,11 +195,11 @@ class TimeTools:
         if date is None and ("-" in time or "T" in time.upper() or time.strip().casefold() == "now"):
             return read_moment(time, zone=source, local=source, now=now, occurrence=occurrence, where="time")
         day = read_date(date, "date") if date is not None else now.astimezone(source.info).date()
-        return at_wall(datetime.combine(day, read_time(time, "time")), source, occurrence, "time")
+        return moment_at_wall(datetime.combine(day, read_time(time, "time")), source, occurrence, "time")
 
     def _info(self, name: str) -> ZoneInfo:
         zones = self.clock.zones
-        now = shown(Zone(name, zones.info(name)), self.clock.now().astimezone(zones.info(name)))
+        now = time_result(Zone(name, zones.info(name)), self.clock.now().astimezone(zones.info(name)))
         return ZoneInfo(
             name=name,
             utc_offset=now.utc_offset,
@@ -210,15 +210,15 @@ class TimeTools:
         )
 
 
-def _settled(wall: datetime, zone: Zone) -> tuple[datetime, str | None]:
-    """A wall-clock time that was calculated; a skipped one is moved forward."""
+def _at_calculated_wall(wall: datetime, zone: Zone) -> tuple[datetime, str | None]:
+    """Return a time with its zone, and a note if the clock skips or repeats it. A skipped time is moved forward."""
     time = wall.replace(tzinfo=zone.info)
-    # Through UTC, and a time that is not there becomes the one that the clock shows instead.
+    # The conversion to UTC and back turns a skipped time into the one that the clock shows instead.
     real = time.astimezone(UTC).astimezone(zone.info)
     if real.replace(tzinfo=None, fold=0) != wall:
         return real, f"{wall:%H:%M} does not exist in {zone.name} on {wall.date().isoformat()}; {real:%H:%M} was taken"
     if time.utcoffset() != wall.replace(tzinfo=zone.info, fold=1).utcoffset():
-        return time, f"{wall:%H:%M} is there twice in {zone.name} on {wall.date().isoformat()}; the first was taken"
+        return time, f"{wall:%H:%M} occurs twice in {zone.name} on {wall.date().isoformat()}; the first was taken"
     return time, None
 
 

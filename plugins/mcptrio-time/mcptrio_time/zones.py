@@ -1,7 +1,7 @@
-"""Time zones by name: IANA's, Windows', offsets; and suggestions for unknown names.
+"""Finds time zones by IANA name, Windows name or offset, and suggests zones for unknown names.
 
-The tools, prompts and completion use it in a thread. A name means one zone or none: an ambiguous one (IST is India,
-Ireland and Israel) is refused with its meanings.
+The tools, prompts and completions use it in a thread. An ambiguous name (IST is used in India, Ireland and Israel) is
+refused, and the message lists the zones.
 
 Source: the IANA database, from the system or the package tzdata; CLDR's windowsZones, from the package tzlocal.
 """
@@ -23,9 +23,9 @@ __all__ = ["Zone", "Zones", "fixed_zone"]
 
 _OFFSET: Final = re.compile(r"(?:(?:UTC|GMT)\s*)?([+\-\u2212])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 _MAX_SUGGESTIONS: Final = 5
-"""Suggestions in a message."""
+"""Maximum suggestions in a message."""
 _MAX_NAME_CHARS: Final = 100
-_FAMILIAR: Final = (
+_PREFERRED: Final = (
     "America/New_York",
     "Europe/London",
     "America/Chicago",
@@ -40,7 +40,7 @@ _FAMILIAR: Final = (
     "Asia/Tokyo",
     "Australia/Sydney",
 )
-"""Zones that are suggested before others with the same clock."""
+"""Zones that are suggested before others with the same offset."""
 
 
 @frozen
@@ -53,52 +53,55 @@ class Zone:
 
 @define(slots=False)
 class Zones:
-    """All zones. Each table is read when it is first needed, and cached."""
+    """All zones. Each table is read at its first use and cached."""
 
     def find(self, text: str, where: str) -> Zone:
-        """The zone that a text names. Args:
-            text: an IANA name in any case, a Windows name, UTC, or an offset such as +05:30.
-            where: the argument, for the message.
+        """Return the zone that a text names.
+
+        Args:
+            text: An IANA name in any case, a Windows name, UTC, or an offset such as +05:30.
+            where: The name of the argument, for the message.
 
         Raises:
-            ToolError: no zone or several match; the message names them.
+            ToolError: No zone or several match; the message names them.
         """
-        wanted = text.strip()
-        zone = self.get(wanted)
+        name_text = text.strip()
+        zone = self.get(name_text)
         if zone is None:
-            if not wanted:
+            if not name_text:
                 raise ToolError(f"expected a time zone such as Europe/Berlin at `{where}`, got nothing")
             raise ToolError(
-                f"unknown time zone {wanted[:_MAX_NAME_CHARS]!r} at `{where}`; {self.advice(wanted[:_MAX_NAME_CHARS])}"
+                f"unknown time zone {name_text[:_MAX_NAME_CHARS]!r} at `{where}`; "
+                f"{self.advice(name_text[:_MAX_NAME_CHARS])}"
             )
         return zone
 
     def get(self, text: str) -> Zone | None:
-        """The zone that a text names; ``None`` if no zone or several match."""
-        wanted = " ".join(text.replace("_", " ").split()).casefold()
-        if not wanted or len(wanted) > _MAX_NAME_CHARS:
+        """Return the zone that a text names; ``None`` if no zone or several match."""
+        name_text = " ".join(text.replace("_", " ").split()).casefold()
+        if not name_text or len(name_text) > _MAX_NAME_CHARS:
             return None
-        name = self._by_folded.get(wanted) or self._windows.get(wanted)
+        name = self._by_casefolded_name.get(name_text) or self._windows.get(name_text)
         if name is not None:
             return Zone(name, self.info(name))
-        return _offset(wanted)
+        return _offset(name_text)
 
     def info(self, name: str) -> tzinfo:
-        """The clock of a zone that is in :attr:`names`."""
-        from zoneinfo import ZoneInfo  # takes 5 ms, so it is not imported before the first use
+        """Return the tzinfo of a zone by its IANA name."""
+        from zoneinfo import ZoneInfo  # the import takes 5 ms, so it is delayed until the first use
 
         return ZoneInfo(name)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """IANA names, in order."""
+        """The IANA names in alphabetical order."""
         from importlib.resources import files
 
         return tuple(sorted(files("tzdata").joinpath("zones").read_text("utf-8").split()))
 
     @cached_property
     def countries(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of countries, by the IANA name of a zone that is used there."""
+        """The names of the countries of a zone, by its IANA name."""
         codes = dict(_table("iso3166.tab", 0, 1))
         found: dict[str, list[str]] = {}
         for code, name in _table("zone.tab", 0, 2):
@@ -107,18 +110,18 @@ class Zones:
 
     @cached_property
     def abbreviations(self) -> Mapping[str, tuple[str, ...]]:
-        """IANA names by the abbreviation of their winter or summer time, casefolded: ``ist``."""
+        """The IANA names by the casefolded abbreviation of their winter or summer time, such as ``ist``."""
         year = datetime.now(UTC).year
         found: dict[str, list[str]] = {}
-        for name in sorted(self.countries, key=lambda name: (name not in _FAMILIAR, name)):
+        for name in sorted(self.countries, key=lambda name: (name not in _PREFERRED, name)):
             info = self.info(name)
             for month in (1, 7):
-                short = datetime(year, month, 1, tzinfo=info).tzname()
-                if short and short.isalpha():
-                    names = found.setdefault(short.casefold(), [])
+                abbreviation = datetime(year, month, 1, tzinfo=info).tzname()
+                if abbreviation and abbreviation.isalpha():
+                    names = found.setdefault(abbreviation.casefold(), [])
                     if name not in names:
                         names.append(name)
-        return {short: tuple(names) for short, names in found.items()}
+        return {abbreviation: tuple(names) for abbreviation, names in found.items()}
 
     def windows_names(self, name: str) -> tuple[str, ...]:
         """Return the Windows names of a zone."""
@@ -131,13 +134,13 @@ class Zones:
 
     def advice(self, text: str) -> str:
         """Return suggestions for a text that names no zone."""
-        short = self.abbreviations.get(text.casefold())
-        if short:
-            names = ", ".join(self._distinct(short)[:_MAX_SUGGESTIONS])
+        abbreviation = self.abbreviations.get(text.casefold())
+        if abbreviation:
+            names = ", ".join(self._distinct_clocks_first(abbreviation)[:_MAX_SUGGESTIONS])
             return f"it is an abbreviation, used in {names} and maybe elsewhere; expected the name of one"
-        near = self._near(text)
-        if near:
-            return f"did you mean {', '.join(near)}? {{tool:list_timezones}} finds others"
+        similar = self._similar(text)
+        if similar:
+            return f"did you mean {', '.join(similar)}? {{tool:list_timezones}} finds others"
         return (
             "expected an IANA name such as Europe/Berlin, or an offset such as +02:00; {tool:list_timezones} finds them"
         )
@@ -145,7 +148,7 @@ class Zones:
     # Private
 
     @cached_property
-    def _by_folded(self) -> dict[str, str]:
+    def _by_casefolded_name(self) -> dict[str, str]:
         return {name.replace("_", " ").casefold(): name for name in self.names}
 
     @cached_property
@@ -153,7 +156,7 @@ class Zones:
         return {windows.casefold(): name for name, names in self._windows_by_name.items() for windows in names}
 
     @cached_property
-    def _newest(self) -> dict[str, str]:
+    def _current_names(self) -> dict[str, str]:
         """The current names of renamed zones."""
         from importlib.resources import files
 
@@ -171,31 +174,31 @@ class Zones:
         found: dict[str, list[str]] = {}
         for windows, name in win_tz.items():
             # CLDR keeps the oldest name of a zone, Asia/Calcutta.
-            newest = name if name in self.countries else self._newest.get(name, name)
+            newest = name if name in self.countries else self._current_names.get(name, name)
             if newest in self._known:
                 found.setdefault(newest, []).append(windows)
         return {name: tuple(names) for name, names in found.items()}
 
-    def _near(self, text: str) -> list[str]:
+    def _similar(self, text: str) -> list[str]:
         folded = text.replace("_", " ").casefold()
-        near = [name for name in self.names if folded in name.replace("_", " ").casefold().split("/")[1:]] or [
+        similar = [name for name in self.names if folded in name.replace("_", " ").casefold().split("/")[1:]] or [
             name
             for name, countries in self.countries.items()
             if any(folded == country.casefold() for country in countries)
         ]
-        if not near:
-            near = [
-                self._by_folded[each]
-                for each in difflib.get_close_matches(folded, self._by_folded, _MAX_SUGGESTIONS, 0.75)
+        if not similar:
+            similar = [
+                self._by_casefolded_name[each]
+                for each in difflib.get_close_matches(folded, self._by_casefolded_name, _MAX_SUGGESTIONS, 0.75)
             ]
-        if not near:
+        if not similar:
             cities = {name.rpartition("/")[2].replace("_", " ").casefold(): name for name in self.countries}
             city = folded.rpartition("/")[2]
-            near = [cities[each] for each in difflib.get_close_matches(city, cities, _MAX_SUGGESTIONS, 0.75)]
-        return self._distinct(near)[:_MAX_SUGGESTIONS]
+            similar = [cities[each] for each in difflib.get_close_matches(city, cities, _MAX_SUGGESTIONS, 0.75)]
+        return self._distinct_clocks_first(similar)[:_MAX_SUGGESTIONS]
 
-    def _distinct(self, names: Iterable[str]) -> list[str]:
-        """Order the names: first one for each clock, then the others."""
+    def _distinct_clocks_first(self, names: Iterable[str]) -> list[str]:
+        """Order the names: first one for each current offset, then the others."""
         now = datetime.now(UTC)
         first: dict[timedelta | None, str] = {}
         rest: list[str] = []
@@ -228,7 +231,7 @@ def _offset(text: str) -> Zone | None:
 
 
 def _table(name: str, first: int, second: int) -> Iterable[tuple[str, str]]:
-    """Two columns of one of the database's tables."""
+    """Yield two columns of a table of the IANA database."""
     from importlib.resources import files
 
     for line in files("tzdata").joinpath("zoneinfo", name).read_text("utf-8").splitlines():

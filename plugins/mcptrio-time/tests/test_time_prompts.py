@@ -20,7 +20,7 @@ async def test_prompts_match_the_tool_results(client) -> None:
     assert "Europe/Berlin" in local.messages[0].content.text
     text = converted.messages[0].content.text
     assert text.startswith("02:30 on Sunday, 2026-10-25, in Europe/Berlin (UTC+02:00) is 00:30 on Sunday")
-    assert "Note: 02:30 is there twice" in text
+    assert "Note: 02:30 occurs twice" in text
 
 
 async def test_resources_show_the_time(client) -> None:

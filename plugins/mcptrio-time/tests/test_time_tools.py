@@ -363,7 +363,7 @@ async def test_texts_are_lines_for_a_model(client) -> None:
     first, second, note = (await text("parse_date", text="2026-10-25 02:30")).split("\n")
     assert first == "2026-10-25T02:30:00+02:00 Sunday Europe/Berlin (CEST)"
     assert second.startswith("2026-10-25T00:30:00Z, 2026-W43, read as ISO 8601")
-    assert note.startswith("note: 02:30 is there twice in Europe/Berlin")
+    assert note.startswith("note: 02:30 occurs twice in Europe/Berlin")
     assert await text("time_difference", start="2026-07-14", end="2026-07-15") == "1 day (86400 s, 1 calendar days)"
     added = await text("add_duration", duration="1 month", start="2026-01-31")
     assert added.startswith("2026-02-28T00:00:00+01:00 Saturday Europe/Berlin (CET)\nnote: ")

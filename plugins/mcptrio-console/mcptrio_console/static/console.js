@@ -1,10 +1,10 @@
-// Renews the live part of a page from server-sent events while the page is visible. Without it, every page and every
-// form works, and shows the state of the moment when it was opened.
+// Updates the live part of a page from server-sent events while the page is visible. Without this script, every page
+// and form works too, and a page shows the state at the time when it was opened.
 "use strict";
 
 const live = document.getElementById("live");
 
-// Not `node.id`: that of a form is its field of this name.
+// Not `node.id`, which for a form returns its field of this name.
 function idOf(node) {
   return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("id") : null;
 }
@@ -18,7 +18,7 @@ function morph(from, to) {
   for (const wanted of [...to.childNodes]) {
     const same = idOf(wanted) ? kept.get(idOf(wanted)) : null;
     if (same) {
-      // An element that is moved loses the focus, so what stands before it is removed instead.
+      // An element that is moved loses the focus, so the elements before it are removed instead.
       while (place && place !== same && !(idOf(place) && ids.has(idOf(place)))) {
         const next = place.nextSibling;
         place.remove();
@@ -46,7 +46,7 @@ function update(node, wanted) {
     if (node.data !== wanted.data) node.data = wanted.data;
     return;
   }
-  // What the user has opened or typed stays.
+  // Keep what the user has opened or typed.
   if (node.nodeName === "INPUT" && node.type !== "hidden") return;
   for (const { name } of [...node.attributes]) {
     if (!wanted.hasAttribute(name) && !(node.nodeName === "DETAILS" && name === "open")) node.removeAttribute(name);
@@ -68,7 +68,7 @@ function watch() {
     source = new EventSource(where);
     source.onmessage = (event) => {
       note.remove();
-      // The server has escaped all texts. The policy of the page runs no script but this one.
+      // The server has escaped all texts, and the policy of the page allows no other script.
       morph(live, new DOMParser().parseFromString(JSON.parse(event.data), "text/html").body);
       live.dataset.updates = Number(live.dataset.updates || 0) + 1;
     };
@@ -84,7 +84,7 @@ function watch() {
     source = null;
   }
 
-  // Nobody looks at a hidden page, so the server need not make it.
+  // A hidden page need not be updated.
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   open();
 }
