@@ -161,7 +161,7 @@ class FaultyChannel:
 
 @frozen(kw_only=True)
 class _Outcome:
-    """What the faults of a direction do to one message.
+    """The effect of all faults of a direction on one message.
 
     Args:
         items: The messages to deliver instead.
@@ -176,7 +176,7 @@ class _Outcome:
 
 @define(eq=False)
 class _Direction:
-    """The faults of one direction, and what they depend on."""
+    """The faults of one direction, with the numbers and methods of the messages that they select."""
 
     faults: tuple[Fault, ...]
     _messages: int = 0
