@@ -74,7 +74,7 @@ class FileAccess:
         self._edit_locks: dict[str, tuple[trio.Lock, int]] = {}
 
     async def sandbox(self, ctx: Context) -> Sandbox:
-        """The folders that this call may access.
+        """Return the folders that this call may access.
 
         Raises:
             ToolError: there are none; the message says how to configure some.
@@ -185,7 +185,7 @@ class FileAccess:
 
 
 def path_of(uri: str) -> str | None:
-    """The absolute path that a ``file:`` URI names; None for anything else."""
+    """Return the absolute path that a ``file:`` URI names; None for anything else."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
@@ -197,7 +197,7 @@ def path_of(uri: str) -> str | None:
 
 
 def uri_of(path: str) -> str:
-    """The ``file:`` URI of an absolute path."""
+    """Return the ``file:`` URI of an absolute path."""
     from_bytes = os.fsencode(path)
     return "file://" + "".join(
         chr(byte) if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in _UNRESERVED) else f"%{byte:02X}"

@@ -94,7 +94,7 @@ class Config:
         object.__setattr__(self, "patterns", tuple(_deny_pattern(text) for text in self.deny))
 
     def sandbox(self) -> Sandbox:
-        """The configured folders, before any client has narrowed them."""
+        """Return the configured folders, before any client has narrowed them."""
         return Sandbox(tuple(Folder(str(path)) for path in self.folders), denied=self.patterns)
 
 

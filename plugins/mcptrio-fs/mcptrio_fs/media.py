@@ -61,7 +61,7 @@ _SIGNATURES = tuple(start for start, _ in _BY_SIGNATURE if len(start) > 2)
 
 
 def media_type(name: str, head: bytes) -> str:
-    """The media type of a file.
+    """Return the media type of a file.
 
     Args:
         name: the file's name.

@@ -114,7 +114,7 @@ def with_notes(text: str, notes: Sequence[str]) -> str:
 
 
 def part_text(part: Text, *, from_end: bool = False) -> str:
-    """A part of a file, followed by a note on how to read the rest.
+    """Return a part of a file, followed by a note on how to read the rest.
 
     Args:
         from_end: The part is the end of the file, so the omitted part precedes it.
@@ -129,24 +129,24 @@ def part_text(part: Text, *, from_end: bool = False) -> str:
 
 
 def listing_text(listing: DirectoryListing) -> str:
-    """A line for each name."""
+    """Return a line for each name."""
     return with_notes("\n".join(listing.entries) or "empty", _continuation_notes(listing))
 
 
 def sizes_text(listing: SizedListing) -> str:
-    """A line for each name with its size, then the totals."""
+    """Return a line for each name with its size, then the totals."""
     lines = [entry.line for entry in listing.entries]
     lines.append(f"{format_size(listing.bytes):>9} in {listing.total} entries")
     return with_notes("\n".join(lines), _continuation_notes(listing))
 
 
 def found_text(found: Found) -> str:
-    """A line for each path."""
+    """Return a line for each path."""
     return with_notes("\n".join(found.paths), found.notes)
 
 
 def details_text(details: Details) -> str:
-    """A line for each value."""
+    """Return a line for each value."""
     values = ((name, getattr(details, name)) for name in details.__struct_fields__)
     return "\n".join(f"{name}: {'unknown' if value is UNSET else value}" for name, value in values)
 

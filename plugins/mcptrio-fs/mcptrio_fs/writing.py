@@ -277,7 +277,7 @@ def _temporary(parent: OpenedParent) -> Iterator[tuple[str, int]]:
 
 
 def _no_checkpoint() -> None:
-    """The checkpoint of a write that must not stop in the middle."""
+    """Do nothing: the checkpoint of a write that must not be interrupted."""
 
 
 def _write_all(descriptor: int, data: bytes, checkpoint: Checkpoint) -> None:

@@ -51,7 +51,7 @@ async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None]
 
 
 def moved_text(done: MovedHead) -> str:
-    """The place of HEAD and the messages of git."""
+    """Return the place of HEAD and the messages of git."""
     where = f"on {printable(done.branch)}" if done.branch else "detached HEAD"
     return f"{where} at {short(done.commit)}\n{done.output}".rstrip()
 

@@ -139,7 +139,7 @@ def commit_header(commit: Commit) -> str:
 
 
 def diff_text(diff: Diff) -> str:
-    """A part of a diff. The first part of a long diff begins with the changed files."""
+    """Return a part of a diff. The first part of a long diff begins with the changed files."""
     if not diff.diff and not diff.truncated:
         return "no differences"
     files = ""

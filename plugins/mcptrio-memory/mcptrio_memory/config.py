@@ -103,7 +103,7 @@ class Config:
         return () if isinstance(self.namespaces, str) else self.namespaces
 
     def path(self) -> Path:
-        """The absolute path of the file, with ``~`` expanded."""
+        """Return the absolute path of the file, with ``~`` expanded."""
         if self.file is None:
             import platformdirs  # imported only if no file is configured
 
@@ -111,7 +111,7 @@ class Config:
         return Path(self.file).expanduser().absolute()
 
     def import_path(self) -> Path | None:
-        """The file to import at the first start: absolute, with ``~`` expanded."""
+        """Return the file to import at the first start: absolute, with ``~`` expanded."""
         return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
 
     def allowed_namespace(self, namespace: str | None) -> str | None:

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def graph_text(graph: Graph) -> str:
-    """A line for each entity, observation and relation."""
+    """Return a line for each entity, observation and relation."""
     lines = [*_entities(graph.entities), *map(_relation, graph.relations)]
     if graph.next_cursor is not None:
         lines.append(f"[{graph.total} entities in all; continue with cursor={graph.next_cursor}]")
@@ -44,28 +44,28 @@ def graph_text(graph: Graph) -> str:
 
 
 def created_text(created: CreatedEntities) -> str:
-    """The names of new entities."""
+    """Return the names of new entities."""
     return _listed("created", [entity.name for entity in created.entities], created.total)
 
 
 def related_text(created: CreatedRelations) -> str:
-    """The new relations."""
+    """Return the new relations."""
     return _listed("created", map(_relation, created.relations), created.total)
 
 
 def added_text(added: Added) -> str:
-    """The number of new observations of each entity."""
+    """Return the number of new observations of each entity."""
     counts = [f"{each.entity_name} +{len(each.added_observations)}" for each in added.results]
     return _listed("observations added", counts, added.total)
 
 
 def deleted_text(deleted: Deleted) -> str:
-    """The message."""
+    """Return the message."""
     return deleted.message
 
 
 def stats_text(stats: GraphStats) -> str:
-    """The total counts, and the counts by type."""
+    """Return the total counts, and the counts by type."""
     lines = [
         f"{stats.namespace}: {stats.entities} entities, {stats.relations} relations, {stats.observations} observations",
         *_counts("entities", stats.entity_types),
@@ -76,14 +76,14 @@ def stats_text(stats: GraphStats) -> str:
 
 
 def export_text(export: GraphExport) -> str:
-    """The lines of JSON, and how to continue."""
+    """Return the lines of JSON, and how to continue."""
     if export.next_cursor is None:
         return export.jsonl
     return f"{export.jsonl}[more lines; continue with cursor={export.next_cursor}]"
 
 
 def imported_text(imported: Imported) -> str:
-    """The changes that an import has made, and the invalid lines."""
+    """Return the changes that an import has made, and the invalid lines."""
     lines = [
         f"{imported.lines} lines: {imported.entities_created} entities and {imported.relations_created} relations"
         f" created, {imported.observations_added} observations added, {imported.skipped} lines skipped"

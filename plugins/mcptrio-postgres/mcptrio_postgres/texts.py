@@ -38,14 +38,14 @@ __all__ = [
 
 
 def rows_text(rows: PostgresRows) -> str:
-    """A line of columns, then a line for each row."""
+    """Return a line of columns, then a line for each row."""
     more = "more rows" if rows.truncated else ""
     lines = [*_table(rows.columns, rows.items)] if rows.items else ["no rows"]
     return with_notes(lines, rows.notes, more, rows.next_cursor)
 
 
 def written_text(written: WriteResult) -> str:
-    """The number of changed rows, then the rows of RETURNING."""
+    """Return the number of changed rows, then the rows of RETURNING."""
     done = written.command if written.affected_rows is None else f"{written.command}: {written.affected_rows} rows"
     outcome = f"{done}, rolled back" if written.dry_run else done
     more = "more rows were changed than are shown" if written.truncated else ""
@@ -53,19 +53,19 @@ def written_text(written: WriteResult) -> str:
 
 
 def databases_text(databases: PostgresDatabaseList) -> str:
-    """A line for each database."""
+    """Return a line for each database."""
     lines = [f"{each.name}: {each.address}{', writable' if each.writable else ''}" for each in databases.items]
     return "\n".join(lines or ["no databases"])
 
 
 def schemas_text(schemas: SchemaList) -> str:
-    """A line for each schema, with the number of its tables."""
+    """Return a line for each schema, with the number of its tables."""
     lines = [f"{each.name} {each.tables} tables{_comment(each.comment)}" for each in schemas.items]
     return with_notes(lines or ["no schemas"], (), "more schemas" if schemas.truncated else "", schemas.next_cursor)
 
 
 def tables_text(tables: PostgresTableList) -> str:
-    """A line for each table, below a line for its schema."""
+    """Return a line for each table, below a line for its schema."""
     lines = []
     schema = None
     for each in tables.items:
@@ -79,13 +79,13 @@ def tables_text(tables: PostgresTableList) -> str:
 
 
 def descriptions_text(found: Descriptions) -> str:
-    """The tables one after the other."""
+    """Return the tables one after the other."""
     text = "\n".join(table_text(each) for each in found.items)
     return f"{text}\n[not shown: {', '.join(found.omitted)}; call again with these]" if found.omitted else text
 
 
 def table_text(table: PostgresTable) -> str:
-    """A table with a line for each column, then its keys, indexes and references."""
+    """Return a table with a line for each column, then its keys, indexes and references."""
     facts = [f"{table.type} {table.schema}.{table.name}"]
     if table.rows is not None:
         facts.append(f"~{table.rows} rows")
@@ -110,13 +110,13 @@ def table_text(table: PostgresTable) -> str:
 
 
 def plan_text(plan: PostgresPlan) -> str:
-    """The plan as PostgreSQL prints it."""
+    """Return the plan as PostgreSQL prints it."""
     notes = ["a generic plan, without the values of the parameters"] if plan.generic else []
     return with_notes(plan.lines, notes, "more lines" if plan.truncated else "")
 
 
 def slow_text(statements: SlowStatements) -> str:
-    """A line for each statement, after its statistics."""
+    """Return a line for each statement, after its statistics."""
     if statements.advice is not None:
         return statements.advice
     lines = ["calls|total ms|mean ms|rows|cache hits|query"]
@@ -127,7 +127,7 @@ def slow_text(statements: SlowStatements) -> str:
 
 
 def advice_text(advices: IndexAdvices) -> str:
-    """The advice below a line for its kind."""
+    """Return the advice below a line for its kind."""
     lines = []
     kind = None
     for each in advices.items:
@@ -141,7 +141,7 @@ def advice_text(advices: IndexAdvices) -> str:
 
 
 def size_text(size: int) -> str:
-    """A size with a unit, such as ``12 MB``."""
+    """Return a size with a unit, such as ``12 MB``."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 10_000:
             return f"{size} {unit}"
@@ -205,5 +205,5 @@ def _comment(text: str | None) -> str:
 
 
 def _line(text: str) -> str:
-    """A text without line breaks, so that each row is one line."""
+    """Return a text without line breaks, so that each row is one line."""
     return text.replace("\r", "\\r").replace("\n", "\\n")

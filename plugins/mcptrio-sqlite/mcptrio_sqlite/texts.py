@@ -24,13 +24,13 @@ _MAX_BLOB_CHARS = 44
 
 
 def rows_text(rows: Rows) -> str:
-    """A line of columns, then a line for each row."""
+    """Return a line of columns, then a line for each row."""
     more = "more rows" if rows.truncated else ""
     return _with_notes([*_table(rows.columns, rows.items)] or ["no rows"], rows.notes, more, rows.next_cursor)
 
 
 def written_text(written: Written) -> str:
-    """The number of changed rows, then the rows of RETURNING."""
+    """Return the number of changed rows, then the rows of RETURNING."""
     parts = [f"{written.affected_rows} rows changed"]
     if written.total_changes != written.affected_rows:
         parts.append(f"{written.total_changes} with triggers and foreign keys")
@@ -43,13 +43,13 @@ def written_text(written: Written) -> str:
 
 
 def created_text(created: CreatedTable) -> str:
-    """The outcome, and the SQL of the table."""
+    """Return the outcome, and the SQL of the table."""
     outcome = "created" if created.created else "valid, rolled back" if created.dry_run else "exists already"
     return f"{outcome}: {created.sql or created.table}"
 
 
 def databases_text(databases: DatabaseList) -> str:
-    """A line for each database, with its file and its size."""
+    """Return a line for each database, with its file and its size."""
     lines = []
     for each in databases.items:
         size = "not created yet" if each.bytes is None else f"{each.bytes} bytes"
@@ -60,13 +60,13 @@ def databases_text(databases: DatabaseList) -> str:
 
 
 def tables_text(tables: TableList) -> str:
-    """A line for each table, with the number of its columns."""
+    """Return a line for each table, with the number of its columns."""
     lines = [f"{each.name} {each.columns}{'' if each.type == 'table' else f' {each.type}'}" for each in tables.items]
     return _with_notes(lines or ["no tables"], (), "more tables" if tables.truncated else "", tables.next_cursor)
 
 
 def table_text(table: Table) -> str:
-    """The SQL of a table, then its indexes, triggers and number of rows."""
+    """Return the SQL of a table, then its indexes, triggers and number of rows."""
     lines = [table.sql] if table.sql else [f"{table.type} {table.name}"]
     # The SQL of a view or a virtual table does not name its columns, and SQL that is cut does not name all of them.
     if table.type != "table" or table.truncated or not table.sql:
@@ -84,7 +84,7 @@ def table_text(table: Table) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """The steps, indented below the step that contains them."""
+    """Return the steps, indented below the step that contains them."""
     depths = {0: -1}
     lines = []
     for step in plan.items:
@@ -115,7 +115,7 @@ def _cell(value: Cell) -> str:
 
 
 def _line(text: str) -> str:
-    """A text without line breaks, so that each row is one line."""
+    """Return a text without line breaks, so that each row is one line."""
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
