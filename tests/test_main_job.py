@@ -1,8 +1,7 @@
-"""The README's installation and its plugin for files: a clone, three lines, and a client reads a file.
+"""The README's command that sets everything up and serves files: a clone, one line, and a client reads a file.
 
-Runs the block of README.md that installs, then the one that serves files, in a copy of what git sees, in bash. Then the
-official Python SDK lists the tools and reads a file, over HTTP and, from the same installation, over stdio. Slow: pip
-installs.
+Runs that block of README.md in a copy of what git sees, in bash. Then the official Python SDK lists the tools and reads
+a file, over HTTP and, from the same installation, over stdio. Slow: pip installs.
 """
 
 from __future__ import annotations
@@ -53,12 +52,11 @@ anyio.run(main, json.loads(sys.argv[1]), sys.argv[2])
 """
 
 
-def copied_lines() -> str:
-    """Return the lines that a reader copies: the first block, which installs, and the one that serves files."""
-    install, *others = (block.partition("```")[0] for block in README.read_text("utf-8").split("```sh\n")[1:])
-    [serve] = [block for block in others if "serve --http --plugin fs" in block]
-    assert "pip install" in install
-    return f"set -e\n{install}{serve}"
+def copied_command() -> str:
+    """Return the command that a reader copies."""
+    blocks = [block.partition("```")[0] for block in README.read_text("utf-8").split("```sh\n")[1:]]
+    [command] = [block for block in blocks if "serve --http --plugin fs" in block]
+    return command
 
 
 def copy_of_the_tree(target: Path) -> Path:
@@ -121,7 +119,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    command = ["bash", "-c", copied_lines()]
+    command = ["bash", "-c", copied_command()]
     # Not in the tree, whose files the server offers.
     logs = tmp_path_factory.mktemp("logs")
     # The command is unchanged, but its default port may be in use on this machine.

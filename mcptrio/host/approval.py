@@ -202,7 +202,7 @@ class Approval:
         is_stale = trio.current_time() - began > _FRESH_SECONDS or not member.knows("tools", name)
         if is_stale and await find_fresh(member, name) != shown:
             # The definition that the user has read is outdated. The caller may ask again with the new one.
-            raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
+            raise NotApproved(f"{member.name}: not approved: {tool.name}: the server has changed it in the meantime")
         entry.approved(edited)
         return tool, arguments if edited is None else orjson.dumps(edited)
 

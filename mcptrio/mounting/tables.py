@@ -33,7 +33,7 @@ _ENTRY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "transp
 
 @frozen(kw_only=True)
 class MountTable:
-    """One table: how the server is reached, with the keys of ``mcpServers``, and how it is mounted."""
+    """One table, with the connection to a server in the keys of ``mcpServers``, and the options of its mount."""
 
     command: Any = None
     """The program to start. Messages use its standard input and output."""

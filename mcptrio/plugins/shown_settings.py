@@ -83,7 +83,7 @@ def shown_settings(
                     name, value, source, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute))
                 )
     else:
-        # The class is unknown or has refused the values, so they are shown as they are in the file.
+        # The class is unknown or has refused the values, so those in the file are shown.
         shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
         for name, value in own.items():
             hidden = has_reference(value) or name not in shown

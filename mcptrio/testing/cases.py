@@ -1,7 +1,7 @@
 """The ways to run a test: protocol revision, transport, clock, and with or without replay.
 
-The pytest plugin derives them from the ``mcp`` markers of a test during collection. An impossible combination is an
-error then, with a suggestion how to fix it.
+The pytest plugin derives the cases from the ``mcp`` markers of a test during collection. An impossible combination is
+an error, with a suggestion how to fix it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ MODERN: Final = MODERN_VERSIONS
 """The revisions in which the server asks for input inside a result, so that its handler may be replayed."""
 
 _IN_MEMORY: Final = ("memory",)
-_RECORDING: Final = ".jsonl"
-_WORDS: Final = ("revisions", "transports", "replay", "autojump")
+_RECORDING_SUFFIX: Final = ".jsonl"
+_KEYWORDS: Final = ("revisions", "transports", "replay", "autojump")
+"""The keywords of the ``mcp`` marker."""
 
 
 @frozen(kw_only=True)
@@ -44,9 +45,9 @@ class Case:
     Args:
         revision: The protocol revision of the client.
         transport: The transport between client and server.
-        replay: The server suspends no handlers, so it replays a handler after each question.
+        replay: Whether the server replays a handler after each question, instead of suspending it.
         recording: The file of a recorded server, which answers instead of the server under test; empty for none.
-        autojump: The clock jumps to the next deadline when every task waits.
+        autojump: Whether the clock jumps to the next deadline when every task waits.
     """
 
     revision: str = LATEST.version
@@ -79,18 +80,18 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     """
     options: dict[str, Any] = {}
     for marker in markers:
-        for word, value in marker.items():
-            if word not in _WORDS:
-                raise ConfigError(f"mcp: expected one of {', '.join(_WORDS)}, got {word!r}")
+        for keyword, value in marker.items():
+            if keyword not in _KEYWORDS:
+                raise ConfigError(f"mcp: expected one of {', '.join(_KEYWORDS)}, got {keyword!r}")
             # The closest marker comes first.
-            options.setdefault(word, value)
+            options.setdefault(keyword, value)
     replay, autojump = options.get("replay", False), options.get("autojump", False)
     if autojump not in (True, False):
         raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
-    if isinstance(replay, str) and replay.endswith(_RECORDING):
+    if isinstance(replay, str) and replay.endswith(_RECORDING_SUFFIX):
         return [_recorded(replay, options, fixtures)]
     if replay not in (True, False, "both"):
-        raise ConfigError(f'mcp: replay: expected True, False, "both" or a file *{_RECORDING}, got {replay!r}')
+        raise ConfigError(f'mcp: replay: expected True, False, "both" or a file *{_RECORDING_SUFFIX}, got {replay!r}')
     cases = list(
         _combined(
             _chosen("revisions", options.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
@@ -100,11 +101,11 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
         )
     )
     if autojump or "autojump_clock" in fixtures:
-        # Trio cannot see a busy socket or process: the clock would jump past every deadline while they work.
-        _only_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
+        # Trio cannot see sockets and processes at work, so the clock would jump past every deadline meanwhile.
+        _check_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
     for fixture in ("mcp_wire", "mcp_tasks"):
         if fixture in fixtures:
-            _only_in_memory(cases, fixture)
+            _check_in_memory(cases, fixture)
     if "mcp_server" in fixtures and any(case.transport == "stdio" for case in cases):
         raise ConfigError(
             'mcp_server: over stdio the server is in another process; leave it out: transports=["memory", "http"]'
@@ -113,10 +114,15 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
 
 
 def _recorded(recording: str, options: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
-    for word in ("revisions", "transports"):
-        if word in options:
+    """Return the case of a recorded server.
+
+    Raises:
+        ConfigError: The combination is impossible.
+    """
+    for keyword in ("revisions", "transports"):
+        if keyword in options:
             raise ConfigError(
-                f"mcp: {word}: expected none, because a recorded server has its own; got {options[word]!r}"
+                f"mcp: {keyword}: expected none, because a recorded server has its own; got {options[keyword]!r}"
             )
     if "mcp_server" in fixtures:
         raise ConfigError("mcp_server: not available for a recorded server; use mcp_client or mcp_connect")
@@ -126,7 +132,7 @@ def _recorded(recording: str, options: Mapping[str, Any], fixtures: Sequence[str
 def _combined(
     revisions: Sequence[str], transports: Sequence[Transport], *, replay: bool | Literal["both"], autojump: bool
 ) -> Iterator[Case]:
-    # Handshake revisions ask through requests of the server; their handlers are never replayed.
+    # In handshake revisions the server asks with requests, and no handlers are replayed.
     replayed = [version for version in revisions if _REVISIONS[version].inputs is Inputs.ROUND_TRIPS]
     if replay and not replayed:
         raise ConfigError(
@@ -142,22 +148,33 @@ def _combined(
                 yield evolve(case, replay=True)
 
 
-def _chosen(word: str, value: Any, known: Sequence[str]) -> tuple[Any, ...]:
+def _chosen(keyword: str, value: Any, known: Sequence[str]) -> tuple[Any, ...]:
+    """Return the value of a keyword as a tuple of known names.
+
+    Raises:
+        ConfigError: The value is no list, or has no name or an unknown one.
+    """
     chosen = (value,) if isinstance(value, str) else value
     if not isinstance(chosen, Iterable):
-        raise ConfigError(f"mcp: {word}: expected a list, got {value!r}")
+        raise ConfigError(f"mcp: {keyword}: expected a list, got {value!r}")
     chosen = tuple(dict.fromkeys(chosen))
     for each in chosen:
         if each not in known:
-            raise ConfigError(f"mcp: {word}: expected some of {', '.join(known)}, got {each!r}")
+            raise ConfigError(f"mcp: {keyword}: expected some of {', '.join(known)}, got {each!r}")
     if not chosen:
-        raise ConfigError(f"mcp: {word}: expected some of {', '.join(known)}, got none")
+        raise ConfigError(f"mcp: {keyword}: expected some of {', '.join(known)}, got none")
     return chosen
 
 
-def _only_in_memory(cases: Iterable[Case], what: str) -> None:
+def _check_in_memory(cases: Iterable[Case], option: str) -> None:
+    """Check that all cases run in memory, for an option or a fixture that needs this.
+
+    Raises:
+        ConfigError: A case has another transport.
+    """
     others = dict.fromkeys(case.transport for case in cases if case.transport != "memory")
     if others:
         raise ConfigError(
-            f'{what}: only in memory, but the test runs over {" and ".join(others)} as well; say transports=["memory"]'
+            f"{option}: only in memory, but the test runs over {' and '.join(others)} as well;"
+            ' use transports=["memory"]'
         )

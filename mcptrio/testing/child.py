@@ -19,7 +19,8 @@ __all__ = ["main"]
 def main(file: Path) -> None:
     """Serve standard input and output with the server that the file describes."""
 
-    # Called after standard output is guarded: a plugin that prints during its import must not corrupt the protocol.
+    # Called when standard output is guarded, because a plugin that prints during its import must not corrupt the
+    # protocol.
     def make() -> Server:
         return open_spec(file).make()
 

@@ -1,8 +1,8 @@
 """A test clock that jumps to the next deadline when every task waits.
 
-The pytest plugin uses it for tests marked ``mcp(autojump=True)``. It is the same clock as pytest-trio's
-``autojump_clock``. Trio knows when all tasks wait, but not about threads, which :func:`waiting_for_threads` adds, nor
-about sockets and processes: use it for tests in memory only.
+The pytest plugin uses this clock for tests marked ``mcp(autojump=True)``. It is the same clock as ``autojump_clock`` of
+pytest-trio. Trio knows when all tasks wait, but it does not know about threads, for which :func:`waiting_for_threads`
+waits, nor about sockets and processes. So the clock is for tests in memory only.
 
 Source: trio.testing.MockClock, "autojump_threshold".
 """
@@ -19,8 +19,8 @@ import trio.testing
 __all__ = ["run_jumping", "waiting_for_threads"]
 
 THREAD_TIMEOUT: Final = 1.0
-"""Real seconds without any event for which the clock waits for a running thread. Bounded, because the thread may itself
-wait for a task that sleeps."""
+"""Real seconds without any event for which the clock waits for a running thread. Bounded, because the thread may wait
+for a task that sleeps."""
 
 
 def run_jumping(
@@ -38,16 +38,20 @@ def run_jumping(
     return trio.run(function, clock=clock, instruments=instruments)
 
 
-class Borrowed(Protocol):
-    """One or several capacity limiters."""
+class ThreadLimiter(Protocol):
+    """One or several capacity limiters of threads."""
 
     @property
-    def borrowed_tokens(self) -> int: ...
+    def borrowed_tokens(self) -> int:
+        """The number of running threads."""
+        ...
 
 
 @contextmanager
-def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
-    """Make a jumping clock wait up to :data:`THREAD_TIMEOUT` seconds for running threads. Does nothing on a real clock.
+def waiting_for_threads(*limiters: ThreadLimiter) -> Iterator[None]:
+    """Make a jumping clock wait up to :data:`THREAD_TIMEOUT` seconds for running threads inside the context.
+
+    Does nothing with a real clock.
 
     Args:
         limiters: The limiters of the threads, in addition to Trio's default one.
@@ -62,28 +66,29 @@ def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
         yield
     finally:
         trio.lowlevel.remove_instrument(watch)
-        watch.let_go()
+        watch.restore()
 
 
 class _Watch(trio.abc.Instrument):
-    """Adapts the clock's threshold after each step of a task."""
+    """Raises the clock's threshold while threads run."""
 
-    def __init__(self, clock: trio.testing.MockClock, limiters: Sequence[Borrowed]) -> None:
+    def __init__(self, clock: trio.testing.MockClock, limiters: Sequence[ThreadLimiter]) -> None:
         self._clock = clock
         self._limiters = limiters
-        # The threshold to restore when no thread runs any more; None while none runs.
-        self._kept: float | None = None
+        self._saved_threshold: float | None = None
+        """The threshold to restore when no thread runs any more; ``None`` while none runs."""
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        # Threads start, and their results are received, only in a step of a task, so this is often enough.
+        # Checking after each step is enough, because threads start and return their results only in a step of a task.
         is_working = any(limiter.borrowed_tokens for limiter in self._limiters)
-        if is_working and self._kept is None:
-            self._kept = self._clock.autojump_threshold
-            self._clock.autojump_threshold = max(self._kept, THREAD_TIMEOUT)
+        if is_working and self._saved_threshold is None:
+            self._saved_threshold = self._clock.autojump_threshold
+            self._clock.autojump_threshold = max(self._saved_threshold, THREAD_TIMEOUT)
         elif not is_working:
-            self.let_go()
+            self.restore()
 
-    def let_go(self) -> None:
-        if self._kept is not None:
-            self._clock.autojump_threshold = self._kept
-            self._kept = None
+    def restore(self) -> None:
+        """Restore the clock's threshold."""
+        if self._saved_threshold is not None:
+            self._clock.autojump_threshold = self._saved_threshold
+            self._saved_threshold = None

@@ -1,7 +1,7 @@
 """Faults of a connection, as values for :class:`mcptrio.testing.FaultyChannel`.
 
-Tests usually pass them to the fixture ``mcp_connect``. Faults are reproducible: they select messages by number, method
-or function, and random ones take a seed.
+Tests usually pass them to the fixture ``mcp_connect``. Faults are reproducible: they select messages by number, by
+method or with a function, and a random selection needs a seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ all."""
 class Fault:
     """A fault of a connection. Made by :func:`drop`, :func:`delay`, :func:`duplicate`, :func:`garble`, :func:`cut`.
 
-    It has no state, so several channels can use the same fault; each counts its own messages.
+    A fault has no state, so several channels can use the same fault. Each channel counts its own messages.
     """
 
     kind: Literal["drop", "delay", "duplicate", "garble", "cut"]
@@ -86,7 +86,8 @@ def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool
         after: Number of messages to deliver before.
         after_bytes: Number of bytes to deliver before. The message that contains the last of them is lost, unless it
             ends there.
-        clean: The receiver sees a regular end, as if the peer had closed the channel; otherwise a broken connection.
+        clean: Whether the receiver sees a regular end, as if the peer had closed the channel, instead of a broken
+            connection.
     """
     if (after is None) == (after_bytes is None):
         raise ValueError("cut: expected one of after and after_bytes")
@@ -98,7 +99,7 @@ def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool
 def sometimes(chance: float, *, seed: int) -> Callable[[Message], bool]:
     """Return a random selection of messages, the same for the same seed: ``drop(sometimes(0.1, seed=7))``.
 
-    Create one for each channel, because it draws a random number for each message.
+    Create a selection for each channel, because a selection takes the next random number for each message.
 
     Args:
         chance: Probability from 0 to 1.
@@ -111,6 +112,11 @@ def sometimes(chance: float, *, seed: int) -> Callable[[Message], bool]:
 
 
 def _checked(which: Which) -> Which:
+    """Return a selection of messages if it is valid.
+
+    Raises:
+        ValueError: The number of a message is below 1.
+    """
     if isinstance(which, int) and which < 1:
         raise ValueError(f"which: expected the number of a message from 1, got {which!r}")
     return which

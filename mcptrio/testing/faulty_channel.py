@@ -1,7 +1,7 @@
 """A message channel with faults, for tests.
 
-It wraps either end of any message channel. Messages keep their order, as on a pipe: a delayed message delays those
-behind it and their sender.
+It wraps either end of any message channel. Messages keep their order, as on a pipe: a delayed message also delays the
+messages after it, and their sender.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["FaultyChannel"]
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds to close the wrapped channel when a fault cuts it."""
 _MAX_REQUESTS: Final = 10_000
-"""Unanswered requests whose methods are remembered."""
+"""Unanswered requests whose methods are stored."""
 
 
 class FaultyChannel:
@@ -57,13 +57,15 @@ class FaultyChannel:
         self._channel = channel
         self._received = _Direction(tuple(received))
         self._sent = _Direction(tuple(sent))
-        # Messages that were received in one batch and are not delivered yet.
         self._arrived: deque[Incoming] = deque()
-        self._head: _Passed | None = None
+        """Received messages that are not delivered yet."""
+        self._head: _Outcome | None = None
+        """The outcome of the next message to deliver, once its faults have been determined."""
         self._head_due = 0.0
-        self._end: Fault | None = self._received.cut_at_once() or self._sent.cut_at_once()
-        # Encloses the wait in receive(), which must end when the channel is cut.
+        self._end: Fault | None = self._received.cut_at_start() or self._sent.cut_at_start()
+        """The fault that has cut the channel."""
         self._waiting = trio.CancelScope()
+        """Surrounds the wait in :meth:`receive`, which ends when the channel is cut."""
 
     async def receive(self) -> list[Incoming]:
         """Receive messages; see :class:`mcptrio.abc.MessageChannel`.
@@ -73,10 +75,10 @@ class FaultyChannel:
         """
         while True:
             await trio.lowlevel.checkpoint()
-            if ready := self._pass_on():
+            if ready := self._take_due():
                 return ready
             if self._end is not None:
-                await self._close_below()
+                await self._close_wrapped()
                 if self._end.clean:
                     raise trio.EndOfChannel
                 raise self._broken()
@@ -94,27 +96,27 @@ class FaultyChannel:
         """
         await trio.lowlevel.checkpoint()
         if self._end is not None:
-            await self._close_below()
+            await self._close_wrapped()
             raise self._broken()
-        going: list[Any] = []
+        outgoing: list[Any] = []
         end: Fault | None = None
         for message in messages:
-            self._received.learn(message)
-            passed = self._sent.meet(message)
+            self._received.note_requests(message)
+            outcome = self._sent.apply(message)
             # Messages before the delayed one are sent first.
-            if passed.seconds:
-                await self._send_below(going)
-                going = []
-                await trio.sleep(passed.seconds)
-            going += passed.items
-            end = passed.end
+            if outcome.seconds:
+                await self._send_wrapped(outgoing)
+                outgoing = []
+                await trio.sleep(outcome.seconds)
+            outgoing += outcome.items
+            end = outcome.end
             if end is not None:
-                # The rest is lost without an error, as on a pipe whose reader has just closed it.
+                # The other messages are lost without an error, as on a pipe whose reader has just closed it.
                 break
-        await self._send_below(going)
+        await self._send_wrapped(outgoing)
         if end is not None:
             self._cut(end)
-            await self._close_below()
+            await self._close_wrapped()
 
     async def aclose(self) -> None:
         """Close the wrapped channel."""
@@ -122,14 +124,14 @@ class FaultyChannel:
 
     # Private
 
-    def _pass_on(self) -> list[Incoming]:
+    def _take_due(self) -> list[Incoming]:
+        """Return the messages that are due, up to the first one that is delayed."""
         ready: list[Incoming] = []
-        # Delivers every message that is due; a delayed one holds back those behind it.
         while self._end is None and (self._head is not None or self._arrived):
             if self._head is None:
                 message = self._arrived.popleft()
-                self._sent.learn(message)
-                self._head = self._received.meet(message)
+                self._sent.note_requests(message)
+                self._head = self._received.apply(message)
                 self._head_due = trio.current_time() + self._head.seconds
             if trio.current_time() < self._head_due:
                 break
@@ -148,17 +150,25 @@ class FaultyChannel:
         after = f"{self._end.after} messages" if self._end.after is not None else f"{self._end.after_bytes} bytes"
         return ConnectionClosed(f"the test has cut the channel after {after}")
 
-    async def _send_below(self, messages: Sequence[Any]) -> None:
+    async def _send_wrapped(self, messages: Sequence[Any]) -> None:
         if messages:
             await self._channel.send(messages)
 
-    async def _close_below(self) -> None:
+    async def _close_wrapped(self) -> None:
         with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._channel.aclose()
 
 
 @frozen(kw_only=True)
-class _Passed:
+class _Outcome:
+    """The effect of all faults of a direction on one message.
+
+    Args:
+        items: The messages to deliver instead.
+        seconds: The delay.
+        end: The fault that cuts the channel after the message.
+    """
+
     items: list[Any]
     seconds: float = 0.0
     end: Fault | None = None
@@ -166,27 +176,34 @@ class _Passed:
 
 @define(eq=False)
 class _Direction:
+    """The faults of one direction, with the numbers and methods of the messages that they select."""
+
     faults: tuple[Fault, ...]
     _messages: int = 0
+    """The number of messages so far."""
     _bytes: int = 0
-    # Methods of the requests in the other direction, whose answers pass here; when full, the oldest is removed.
+    """The number of bytes so far, if a fault depends on it."""
     _methods_by_id: dict[RequestId, str] = field(factory=dict)
+    """The methods of requests in the other direction, whose answers pass in this one. When full, the oldest is removed.
+    """
 
-    def cut_at_once(self) -> Fault | None:
+    def cut_at_start(self) -> Fault | None:
+        """Return the fault that cuts the channel before the first message."""
         return next((fault for fault in self.faults if 0 in (fault.after, fault.after_bytes)), None)
 
-    def learn(self, item: Incoming | Sequence[Message]) -> None:
-        """Remember the requests of a message that went the other way."""
+    def note_requests(self, item: Incoming | Sequence[Message]) -> None:
+        """Store the methods of the requests in a message of the other direction."""
         for message in _messages_of(item):
             if isinstance(message, Request):
                 self._methods_by_id[message.id] = message.method
                 if len(self._methods_by_id) > _MAX_REQUESTS:
                     del self._methods_by_id[next(iter(self._methods_by_id))]
 
-    def meet(self, item: Incoming | Sequence[Message]) -> _Passed:
+    def apply(self, item: Incoming | Sequence[Message]) -> _Outcome:
+        """Count a message, and apply the faults to it."""
         self._messages += 1
         if any(fault.after_bytes is not None for fault in self.faults):
-            # Counts the line feed of the stdio framing.
+            # With the line feed of the stdio framing.
             self._bytes += len(_bytes_of(item)) + 1
         items: list[Any] = [item]
         seconds = 0.0
@@ -195,16 +212,17 @@ class _Direction:
             if fault.kind == "cut":
                 if end is None:
                     end, items = self._cut_by(fault, items)
-            elif self._meets(fault.which, item):
+            elif self._matches(fault.which, item):
                 if fault.kind == "delay":
                     seconds += fault.seconds
                 elif fault.kind == "drop":
                     items = []
                 else:
                     items = [_garbled(each) if fault.kind == "garble" else each for each in items * fault.times]
-        return _Passed(items=items, seconds=seconds, end=end)
+        return _Outcome(items=items, seconds=seconds, end=end)
 
     def _cut_by(self, fault: Fault, items: list[Any]) -> tuple[Fault | None, list[Any]]:
+        """Return the fault if it cuts the channel at this message, and the messages that are still delivered."""
         if fault.after is not None:
             return (fault if self._messages >= fault.after else None), items
         assert fault.after_bytes is not None
@@ -212,7 +230,7 @@ class _Direction:
             return None, items
         return fault, items if self._bytes == fault.after_bytes else []
 
-    def _meets(self, which: Which, item: Incoming | Sequence[Message]) -> bool:
+    def _matches(self, which: Which, item: Incoming | Sequence[Message]) -> bool:
         if which is None:
             return True
         if isinstance(which, int):
@@ -222,6 +240,7 @@ class _Direction:
         return any(which(message) for message in _messages_of(item))
 
     def _method(self, message: Message) -> str:
+        """Return the method of a message, or of the request that a response answers; empty if unknown."""
         if isinstance(message, Request | Notification):
             return message.method
         return self._methods_by_id.get(message.id, "") if message.id is not None else ""
@@ -236,6 +255,7 @@ def _messages_of(item: Incoming | Sequence[Message]) -> list[Message]:
 
 
 def _bytes_of(item: Incoming | Sequence[Message]) -> bytes:
+    """Return the encoded message or batch; empty for a malformed one."""
     messages = _messages_of(item)
     if not messages:
         return b""

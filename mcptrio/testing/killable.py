@@ -1,7 +1,7 @@
 """A server with tasks that a test can kill and resume: the fixture ``mcp_tasks``.
 
-The server and its client are in this process, over stores in memory that the next server gets too. After a kill the
-stores accept nothing from the old server, and lose its claims: what remains is what a process leaves that gets SIGKILL.
+The server and its client are in this process. Its stores are in memory, and the next server gets the same stores. After
+a kill, the stores accept nothing from the old server and lose its claims, as after a SIGKILL of a real process.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class KillableServer:
     """A server, its client and its stores. Made by the fixture ``mcp_tasks``."""
 
     server: Server
-    """The server that runs, or that ran until it was killed."""
+    """The running server or, after :meth:`kill`, the last one."""
     client: Client
-    """Its client. After :meth:`resume` it is another one."""
+    """The client of the server. :meth:`resume` connects a new one."""
 
     def __init__(
-        self, parts: ServerSpec, nursery: trio.Nursery, *, handlers: Handlers | None, options: Mapping[str, Any]
+        self, spec: ServerSpec, nursery: trio.Nursery, *, handlers: Handlers | None, options: Mapping[str, Any]
     ) -> None:
-        self._parts = parts
+        self._spec = spec
         self._nursery = nursery
         self._client_options = {"handlers": handlers, **options}
         self._shared = memory_stores(bus=MemoryBus())
@@ -53,13 +53,13 @@ class KillableServer:
         """End the server as SIGKILL does: its client loses the connection, and no result or status is stored.
 
         Raises:
-            RuntimeError: It does not run.
+            RuntimeError: The server does not run.
         """
         if self._process is None:
             raise RuntimeError("kill: expected a server that runs; call resume() first")
         await self._process.kill()
         self._process = None
-        # Without the time that requests get at an orderly end.
+        # Without the time that requests get when a server stops regularly.
         self.server.supervisor.gate.close()
         self.server.supervisor.gate.drain_deadline = -inf
         self._scope.cancel()
@@ -69,14 +69,14 @@ class KillableServer:
         """Start another server with the same plugins and stores, and connect a client.
 
         Raises:
-            RuntimeError: A server runs.
+            RuntimeError: The server runs.
         """
         if self._process is not None:
             raise RuntimeError("resume: expected a server that was killed; call kill() first")
         process = _Process(self._shared, self._lost_effects)
-        settings: ServerSettings = self._parts.options.get("settings") or ServerSettings()
+        settings: ServerSettings = self._spec.options.get("settings") or ServerSettings()
         settings = evolve(settings, stores=process.stores)
-        self.server = evolve(self._parts, options={**self._parts.options, "settings": settings}).make()
+        self.server = evolve(self._spec, options={**self._spec.options, "settings": settings}).make()
         self._scope, self._ended = trio.CancelScope(), trio.Event()
         self.client = await self._nursery.start(self._run)
         self._process = process
@@ -115,7 +115,7 @@ async def open_killable(
 
 
 class _Process:
-    """The stores as one server sees them, until it is killed.
+    """The stores of one server, until it is killed.
 
     Args:
         shared: The stores of all servers.
@@ -135,7 +135,7 @@ class _Process:
 
 
 class _Tasks:
-    """See :class:`mcptrio.abc.TaskStore`. A dead process holds no task, so it cannot store anything."""
+    """A :class:`mcptrio.abc.TaskStore` for one process. A dead process holds no task, so it cannot store anything."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
@@ -182,7 +182,10 @@ class _Tasks:
 
 
 class _Effects:
-    """See :class:`mcptrio.abc.EffectStore`. The outcome of an effect that a dead process was running is unknown."""
+    """A :class:`mcptrio.abc.EffectStore` for one process.
+
+    If a process dies during an effect, the outcome of the effect is unknown.
+    """
 
     def __init__(self, store: EffectStore, lost: set[tuple[str, str]]) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Detects threads, processes, descriptors and sockets that a test leaves behind.
 
 Tests use the fixture ``mcp_nothing_left`` or ``with nothing_left():``. Tasks need no check, because ``trio.run`` waits
-for them. Processes and descriptors are read from /proc; on other systems than Linux only threads are checked.
+for them. Processes and descriptors are read from /proc, so only threads are checked on systems other than Linux.
 
 Source: proc(5); prctl(2), PR_SET_CHILD_SUBREAPER.
 """
@@ -26,19 +26,18 @@ __all__ = ["Holdings", "adopt_orphans", "nothing_left"]
 END_TIMEOUT: Final = 2.0
 """Seconds for a killed process or a stopped thread to disappear."""
 
-# Trio keeps idle worker threads for ten seconds. A busy worker has the name of its function, so an abandoned one is
-# found.
 _IDLE_THREADS: Final = ("Trio thread ",)
+"""Names of Trio's idle worker threads, which end after ten seconds. The name of a busy one is that of its function."""
 
-# Opened once by libraries (hypothesis, uvloop, Node's cache) and kept until the process ends.
 _OPENED_BY_RUNTIME: Final = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:inotify")
+"""Targets of descriptors that libraries (hypothesis, uvloop, Node's cache) open once and never close."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @frozen(kw_only=True)
 class Holdings:
-    """The threads, processes and descriptors of this process at one moment.
+    """The threads, child processes and descriptors of this process at one time.
 
     Attributes:
         threads: Names of threads by id.
@@ -52,7 +51,7 @@ class Holdings:
 
     @classmethod
     def now(cls) -> Holdings:
-        """Return the current state. Takes one or two milliseconds to read /proc."""
+        """Return the current state. Reading /proc takes one or two milliseconds."""
         return cls(
             threads={
                 thread.ident or 0: thread.name
@@ -64,21 +63,21 @@ class Holdings:
         )
 
     def since(self, before: Holdings) -> list[str]:
-        """Return what is new compared with ``before``, one line each."""
+        """Return the threads, processes and descriptors that are not in ``before``, one line each."""
         return [
             *(f"thread {name}" for id, name in self.threads.items() if id not in before.threads),
             *(f"process {id} {command}" for id, command in self.processes.items() if id not in before.processes),
-            # A free number is reused at once, so descriptors are compared by their targets as well.
+            # Also compared by target, because free numbers of descriptors are reused at once.
             *(f"descriptor {id} {to}" for id, to in self.descriptors.items() if before.descriptors.get(id) != to),
         ]
 
 
 @contextmanager
 def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
-    """Verify that everything started or opened inside the context has ended when it is left.
+    """Verify that everything that was started or opened inside the context has ended at its end.
 
     Args:
-        grace: Seconds after the end that threads and processes have to finish.
+        grace: Seconds for threads and processes to finish after the end of the context.
 
     Raises:
         AssertionError: Something is left; the message lists it.
@@ -89,7 +88,7 @@ def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
         return
     deadline = time.monotonic() + grace
     while True:
-        # Objects in a reference cycle are not leaks; if one held a socket, its ResourceWarning reports it.
+        # Objects in a reference cycle are not leaks. If such an object held a socket, a ResourceWarning reports it.
         gc.collect()
         left = Holdings.now().since(before)
         if not left:
@@ -106,19 +105,23 @@ def adopt_orphans() -> None:
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
-            # Otherwise orphans are handed to init and are no longer children of the test.
+            # Otherwise init would become the parent of orphans.
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _children() -> dict[int, str]:
-    # Processes that have ended do not count: nothing waits for an adopted orphan, and a Popen object whose child was
-    # never waited for emits a ResourceWarning.
+    """Return the commands of the running child processes by process id.
+
+    Processes that have ended do not count: nothing waits for an adopted orphan, and a Popen object without a wait emits
+        a
+    ResourceWarning.
+    """
     if sys.platform != "linux":
         return {}
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        # The common case: no children, so /proc need not be searched.
+        # There are no children, so /proc is not searched.
         return {}
     children: dict[int, str] = {}
     for directory in _possible_children():
@@ -133,11 +136,10 @@ def _children() -> dict[int, str]:
 def _possible_children() -> list[Path]:
     """Return the /proc directories of this process's children, or of all processes."""
     try:
-        # All lists are read first: a thread that ends hands its children to another one, perhaps one that was already
-        # read.
+        # All lists are read before any child, because the children of a thread that ends get another thread as parent.
         lists = [(task / "children").read_bytes() for task in Path("/proc/self/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
-        # The kernel was built without lists of children.
+        # The kernel has no lists of children.
         return list(Path("/proc").glob("[0-9]*"))
     return [Path("/proc", id.decode()) for ids in lists for id in ids.split()]
 
@@ -146,7 +148,7 @@ def _descriptors() -> dict[int, str]:
     found: dict[int, str] = {}
     with suppress(FileNotFoundError), os.scandir("/proc/self/fd") as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # the descriptor of this very listing
+            with suppress(FileNotFoundError):  # the descriptor of the listing itself
                 target = os.readlink(entry.path)
                 if target not in _OPENED_BY_RUNTIME and not target.startswith(f"/proc/{os.getpid()}/"):
                     found[int(entry.name)] = target

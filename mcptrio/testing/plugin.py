@@ -1,11 +1,11 @@
 """The pytest plugin: fixtures ``mcp_…``, the marker ``mcp``, the option ``--mcp-update-snapshots``.
 
-pytest loads it in every project of an environment, through the entry point ``pytest11``. Besides pytest and
-the standard library it imports only small modules; the rest is imported on first use through :mod:`mcptrio.testing`, so
-that other projects do not pay for it.
+pytest loads it in every project of an environment, through the entry point ``pytest11``. To keep the start of other
+projects fast, it imports only pytest, the standard library and small modules; everything else is imported on first use
+through :mod:`mcptrio.testing`.
 
 Fixtures read their values by name from the test's class or module, for example ``mcp_plugins = [my_plugin]`` at the top
-of a file. A fixture of the same name, in the file or in conftest.py, replaces them.
+of a file. A fixture of the same name, in the file or in conftest.py, replaces that of the plugin.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def mcp_client_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
 
 @pytest.fixture
 def mcp_handlers(request: pytest.FixtureRequest, _mcp_script: Script | None) -> Handlers | None:
-    """The client's handlers: the answers of ``mcp_script`` if the test uses it; otherwise none."""
+    """The client's handlers: those of ``mcp_script`` if the test uses it; by default none."""
     return _mcp_script.handlers() if _mcp_script is not None else _declared(request, "mcp_handlers", None)
 
 
@@ -134,7 +134,7 @@ async def _mcp_served(
         failure = error
     else:
         return
-    # Shows only frames of the plugin's author; those of mcptrio do not help there.
+    # Shows only the frames of the plugin's author, because those of mcptrio do not help.
     pytest.fail("\n".join(filter(None, (str(failure), details_of(failure)))), pytrace=False)
 
 
@@ -151,7 +151,7 @@ async def mcp_connect(
     mcp_client_options: Mapping[str, Any],
     _mcp_script: Script | None,
 ) -> AsyncIterator[Connect]:
-    """Connects clients to the server: ``async with mcp_connect() as client:``."""
+    """A function that connects a client to the server: ``async with mcp_connect() as client:``."""
 
     def connect(
         *,
@@ -225,7 +225,7 @@ def _mcp_wire(request: pytest.FixtureRequest) -> Recording | None:
 
 @pytest.fixture
 def mcp_nothing_left() -> Iterator[None]:
-    """Fails the test if it leaves a thread, process, descriptor or socket behind."""
+    """Fail the test if a thread, process, descriptor or socket is left at its end."""
     problem = ""
     try:
         with testing.nothing_left():
@@ -243,7 +243,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("mcptrio").addoption(
         "--mcp-update-snapshots",
         action="store_true",
-        help="write what goes over the wire into the snapshots it is compared with",
+        help="write the messages of a test into the snapshots, instead of comparing them",
     )
 
 
@@ -265,7 +265,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need Trio for pytest-trio, with the clock they ask for, whatever ``trio_mode`` is."""
+    """Mark the tests that need Trio for pytest-trio, with the clock that they request, in either ``trio_mode``."""
     for item in items:
         if not isinstance(item, pytest.Function) or _ASYNC.isdisjoint(item.fixturenames):
             continue
@@ -292,7 +292,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         if _ASYNC.isdisjoint(pyfuncitem.fixturenames):
             raise failed
         raise_single(failed)
-    # A deviation from the script has ended the test; all other exceptions follow from it.
+    # A deviation from the script has caused all other exceptions of the test.
     if script is not None:
         problem = ""
         try:
@@ -332,10 +332,10 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
     if not (plugins.hasplugin("trio") or plugins.hasplugin("pytest_trio.plugin")):
         pytest.fail(f"{where}: {min(used)} needs pytest-trio: pip install pytest-trio", pytrace=False)
     if plugins.hasplugin("asyncio") and _asyncio_mode(metafunc.config) == "auto":
-        problem = "pytest-asyncio takes all async fixtures in its mode auto; set asyncio_mode = strict"
+        problem = "pytest-asyncio runs all async fixtures in its mode auto; set asyncio_mode = strict"
         pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if hasattr(metafunc.function, "hypothesis"):
-        # pytest-trio would set up the fixtures again for each example, while the test still uses the old ones.
+        # pytest-trio would set up the fixtures again for each example, and the test would still use the old ones.
         problem = "Hypothesis runs a test many times on one client; open a server inside the test, with open_served"
         pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if not inspect.iscoroutinefunction(metafunc.function):
@@ -351,7 +351,7 @@ def _cases(node: Any, fixtures: Sequence[str]) -> list[Case]:
     markers = list(node.iter_markers("mcp"))
     for marker in markers:
         if marker.args:
-            pytest.fail(f"{node.nodeid}: mcp: expected words with values, got {marker.args[0]!r}", pytrace=False)
+            pytest.fail(f"{node.nodeid}: mcp: expected keyword arguments, got {marker.args[0]!r}", pytrace=False)
     try:
         return testing.cases_of(
             [marker.kwargs for marker in markers], everywhere="mcp_any_client" in fixtures, fixtures=fixtures

@@ -1,7 +1,7 @@
 """Records the messages of a session in both directions, for documentation or for comparison in a test.
 
-The fixture ``mcp_wire`` creates a Recording; it can also wrap any channel of a client. Messages are recorded decoded,
-in the order in which the client sent and received them. :mod:`mcptrio.testing.wire_text` formats them.
+The fixture ``mcp_wire`` creates a :class:`Recording`, which can also wrap any channel of a client. It records decoded
+messages, in the order in which the client sends and receives them. :mod:`mcptrio.testing.wire_text` formats them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Recording:
 
     Args:
         folder: The folder that paths of snapshots are relative to.
-        update: Write snapshots instead of comparing them (``--mcp-update-snapshots``).
+        update: Whether to write snapshots instead of comparing them (``--mcp-update-snapshots``).
     """
 
     def __init__(self, *, folder: Path | None = None, update: bool = False) -> None:
@@ -38,7 +38,7 @@ class Recording:
         self._connections = 0
 
     def of(self, channel: MessageChannel) -> MessageChannel:
-        """Return a channel that records what passes over ``channel``."""
+        """Return a channel that records the messages of another channel."""
         self._connections += 1
         return RecordingChannel(channel, self, self._connections)
 
@@ -80,11 +80,11 @@ class Recording:
         else:
             lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), str(path), "the wire", lineterm="")
             shown = "\n".join(lines)
-            raise AssertionError(f"the wire is not what {path} says (mend it with --mcp-update-snapshots)\n{shown}")
+            raise AssertionError(f"the messages differ from {path}; --mcp-update-snapshots writes it again\n{shown}")
 
 
 class RecordingChannel:
-    """A :class:`mcptrio.abc.MessageChannel` that records what passes. Made by :meth:`Recording.of`."""
+    """A :class:`mcptrio.abc.MessageChannel` that records its messages. Made by :meth:`Recording.of`."""
 
     def __init__(self, channel: MessageChannel, recording: Recording, connection: int) -> None:
         self.name = channel.name
@@ -100,7 +100,7 @@ class RecordingChannel:
         return received
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        # Recorded before sending: the answer may arrive before this task continues.
+        # Recorded before sending, because the answer may arrive before this task continues.
         self._recording.messages += (
             Recorded(sender="client", message=each, connection=self._connection) for each in messages
         )

@@ -22,19 +22,19 @@ async def replayed(
     """Open a channel to a recorded server inside the context: ``async with replayed(path) as channel``.
 
     Args:
-        path: The recording, which ``--record`` has written.
+        path: A recording, written with ``--record``.
         session: The name of a session; by default all messages are used.
-        speed: Recorded pauses are divided by this; 0 leaves them out.
+        speed: The factor by which recorded pauses are shorter; 0 for no pauses.
 
     Raises:
         ConfigError: The file cannot be read, is not a recording, or has no such session.
     """
     server = read_replay(Path(path), session=session, speed=speed)
-    ours, theirs = memory_channel_pair()
-    ours.name = server.name
+    client_end, server_end = memory_channel_pair()
+    client_end.name = server.name
     async with open_hidden_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
-        yield ours
+        nursery.start_soon(server.serve, server_end)  # noqa: ASYNC113 - the channel keeps messages until then
+        yield client_end
 
 
 def read_replay(path: Path, *, session: str | None = None, speed: float = 0.0) -> ReplayServer:

@@ -1,7 +1,8 @@
 """Scripted answers of a client, written before the server asks.
 
-Tests use a Script mostly through the fixture ``mcp_script``; :meth:`Script.handlers` fits any client. Each line answers
-one question: the first question that it fits. Any deviation fails the test with a list of the questions so far.
+Most tests use the fixture ``mcp_script``; :meth:`Script.handlers` is for any client. Each line of a script answers one
+question: the first one that matches. If the server deviates from the script, the test fails with a list of the
+questions so far.
 """
 
 from __future__ import annotations
@@ -54,28 +55,33 @@ class AnsweredQuestion:
     """An ElicitResult, a message or its text, the folders; or the exception that was raised."""
 
     def __str__(self) -> str:
-        return f"{_named(self.kind, self.message, self.question)} -> {_answered(self.answer)}"
+        return f"{_describe_question(self.kind, self.message, self.question)} -> {_describe_answer(self.answer)}"
 
 
 @frozen(kw_only=True)
 class _Line:
-    # The call that added the line, for failure messages.
+    """A line of a script.
+
+    Args:
+        text: The call that added the line, for failure messages.
+    """
+
     text: str
     kinds: tuple[QuestionKind, ...]
     about: str | None
     after: float
     answer: Callable[[Any], Any]
 
-    def fits(self, kind: QuestionKind, message: str) -> bool:
+    def matches(self, kind: QuestionKind, message: str) -> bool:
         return kind in self.kinds and (self.about is None or self.about in message)
 
 
 class Script:
     """The answers of a client's user and model: ``Script().elicit({"rows": 3}).decline().sample("Hello")``.
 
-    Lines of different kinds have no order among each other, because the questions of one round are asked concurrently.
-    Each method takes two more arguments: ``about`` restricts the line to questions whose message contains this text,
-    ``after`` delays the answer by that many seconds.
+    The order of lines counts only among lines of one kind, because the questions of one round are asked concurrently.
+    Each method takes two more arguments: ``about`` restricts the line to questions whose message contains a text, and
+    ``after`` delays the answer by a number of seconds.
     """
 
     def __init__(self) -> None:
@@ -83,7 +89,8 @@ class Script:
         """The questions that the script has answered so far, in order."""
         self._lines: list[_Line] = []
         self._problems: list[tuple[str, BaseException | None]] = []
-        self._went_wrong: trio.Event | None = None
+        self._deviated: trio.Event | None = None
+        """Set when the server deviates from the script, inside of :meth:`watched`."""
 
     # Lines
 
@@ -134,7 +141,7 @@ class Script:
         """Return handlers for a client: ``connect(server, handlers=script.handlers())``.
 
         Args:
-            kinds: The only kinds of questions that the client declares; by default all.
+            kinds: The kinds of questions that the client declares; by default all.
 
         Raises:
             ValueError: A kind is unknown.
@@ -161,7 +168,7 @@ class Script:
 
     @property
     def left(self) -> list[str]:
-        """The unused lines, as they were written."""
+        """The unused lines, as calls."""
         return [line.text for line in self._lines]
 
     def check(self) -> None:
@@ -179,56 +186,56 @@ class Script:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[Script]:
-        """End the block as soon as the server asks a question that is not in the script.
+        """End the block as soon as the server deviates from the script.
 
-        Without this, the server receives an error for such a question, and only :meth:`check` reports it.
+        Outside of the block, the server receives an error for such a question, and only :meth:`check` reports it.
 
         Raises:
             AssertionError: The script was not followed; the message contains the question.
         """
-        self._went_wrong = trio.Event()
+        self._deviated = trio.Event()
         try:
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(self._watch, self._went_wrong)
+                nursery.start_soon(self._watch, self._deviated)
                 yield self
         finally:
-            self._went_wrong = None
+            self._deviated = None
 
     # Private
 
     def _add(
         self,
-        word: str,
-        given: str,
+        method: str,
+        shown: str,
         kinds: tuple[QuestionKind, ...],
         answer: Callable[[Any], Any],
         about: str | None,
         after: float,
     ) -> Script:
-        arguments = [given, f"about={about!r}" if about is not None else ""]
-        text = f"{word}({', '.join(filter(None, arguments))})"
+        arguments = [shown, f"about={about!r}" if about is not None else ""]
+        text = f"{method}({', '.join(filter(None, arguments))})"
         self._lines.append(_Line(text=text, kinds=kinds, about=about, after=after, answer=answer))
         return self
 
-    async def _watch(self, went_wrong: trio.Event) -> None:
-        await went_wrong.wait()
+    async def _watch(self, deviated: trio.Event) -> None:
+        await deviated.wait()
         self.check()
 
     async def _answer(self, kind: QuestionKind, message: str, question: Any) -> Any:
-        line = next((line for line in self._lines if line.fits(kind, message)), None)
-        named = _named(kind, message, question)
+        line = next((line for line in self._lines if line.matches(kind, message)), None)
+        described = _describe_question(kind, message, question)
         if line is None:
-            failure = f"the server asked what is not in the script: {named}"
+            failure = f"the server asked a question that is not in the script: {described}"
             await self._fail(f"{failure}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
             raise AssertionError(failure)
         # Each line is used once.
         self._lines.remove(line)
         outcome = run_guarded_sync(line.answer, question)
         if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPError):
-            problem = f"the script's {line.text} does not answer the server's {named}: {outcome.error}"
+            problem = f"the script's {line.text} does not answer the server's {described}: {outcome.error}"
             await self._fail(problem, outcome.error)
             raise outcome.error
-        # An MCPError is an answer too: fail() scripts it.
+        # An MCPError is an answer too, of a line that fail() has added.
         answer = outcome.error if isinstance(outcome, Failure) else outcome.value
         self.asked.append(AnsweredQuestion(kind=kind, message=message, question=question, answer=answer))
         await trio.sleep(line.after)
@@ -237,10 +244,11 @@ class Script:
         return answer
 
     async def _fail(self, problem: str, error: BaseException | None = None) -> None:
-        # Under watched() the question is never answered: that block ends the test.
+        """Store a problem, and end the block of :meth:`watched` if there is one."""
         self._problems.append((problem, error))
-        if self._went_wrong is not None:
-            self._went_wrong.set()
+        if self._deviated is not None:
+            self._deviated.set()
+            # The question stays without an answer until the end of the block cancels it.
             await trio.sleep_forever()
 
 
@@ -261,7 +269,7 @@ def _last_text(params: CreateMessageParams) -> str:
 # Failure messages
 
 
-def _named(kind: QuestionKind, message: str, question: Any) -> str:
+def _describe_question(kind: QuestionKind, message: str, question: Any) -> str:
     if isinstance(question, Form):
         fields = ", ".join(field.name for field in question.fields) or "no fields"
         return f"{kind} {_shown(message)} ({fields})"
@@ -270,7 +278,7 @@ def _named(kind: QuestionKind, message: str, question: Any) -> str:
     return f"{kind} {_shown(message)}" if message else kind
 
 
-def _answered(answer: Any) -> str:
+def _describe_answer(answer: Any) -> str:
     if isinstance(answer, ElicitResult):
         return answer.action + (f" {_shown(dict(answer.content))}" if answer.content else "")
     if isinstance(answer, CreateMessageResult):

@@ -1,8 +1,8 @@
 """The description of a server under test, and its transfer to a child process.
 
-The fixtures create a ServerSpec from a test's declarations; :mod:`mcptrio.testing.child` opens it. Modules, classes and
-functions are transferred by name, other objects as copies. An object that cannot be pickled is an error in the test's
-own process.
+The fixtures create a :class:`ServerSpec` from the declarations of a test, and :mod:`mcptrio.testing.child` opens it.
+Modules, classes and functions are transferred by name, other objects as copies. An object that cannot be pickled is an
+error in the process of the test.
 
 Source: the Python library, pickle, "Persistence of External Objects".
 """
@@ -37,8 +37,8 @@ class ServerSpec:
     Args:
         plugins: Modules and objects; names of installed plugins; paths of files.
         config: Plugin settings by plugin name.
-        options: Further arguments of :class:`mcptrio.Server`. In addition ``strict``, True by default: a plugin that
-            fails is an error.
+        options: Further arguments of :class:`mcptrio.Server`, and ``strict``: whether a plugin that fails is an error,
+            by default True.
     """
 
     plugins: Sequence[Any] = ()
@@ -50,7 +50,7 @@ class ServerSpec:
 
         Raises:
             PluginError: A plugin failed, and the server is strict.
-            ConfigError: A plugin is not installed or not valid, a file does not exist, or the configuration names an
+            ConfigError: A plugin is not installed or is invalid, a file does not exist, or the configuration names an
                 unknown plugin.
         """
         options = dict(self.options)
@@ -62,16 +62,16 @@ class ServerSpec:
                 if not each.is_file():
                     raise ConfigError(f"mcp_plugins: no such file: {each}")
                 manager.load_file(each)
-            # A string is the name of an installed plugin; a Path is a file.
+            # A string is the name of an installed plugin, which has been loaded above.
             elif not isinstance(each, str):
                 try:
                     manager.register(each)
                 except TypeError as error:
                     raise ConfigError(f"mcp_plugins: {error}") from error
-        there = [name for name, plugin in manager.plugins.items() if plugin.state != "disabled"]
+        enabled = [name for name, plugin in manager.plugins.items() if plugin.state != "disabled"]
         for name in self.config:
-            if name not in there:
-                known = ", ".join(there) or "none"
+            if name not in enabled:
+                known = ", ".join(enabled) or "none"
                 raise ConfigError(f"mcp_config: expected the name of a plugin ({known}), got {name!r}")
         return Server(plugins=manager, config=self.config, **options)
 
@@ -85,14 +85,14 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
     """
     buffer = io.BytesIO()
     packer = _Packer(buffer)
-    named = {"mcp_plugins": parts.plugins, "mcp_config": parts.config, "mcp_server_options": parts.options}
-    # One dump for each part, so that the error names the fixture to change.
-    for name, part in named.items():
+    by_fixture = {"mcp_plugins": parts.plugins, "mcp_config": parts.config, "mcp_server_options": parts.options}
+    # Each part is pickled separately, so that the error names the fixture to change.
+    for name, part in by_fixture.items():
         try:
             packer.dump(part)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ConfigError(
-                f"{name}: over stdio the server is in another process, and this cannot be taken there: {error}; "
+                f"{name}: over stdio the server is in another process, and this cannot be transferred to it: {error}; "
                 "expected modules, names, paths, or objects that can be pickled"
             ) from error
     with tempfile.TemporaryDirectory(prefix="mcptrio-") as folder:
@@ -102,9 +102,9 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
 
 
 def open_spec(file: Path) -> ServerSpec:
-    """Read a spec that :func:`pickle_spec` has written; import the modules that it names."""
+    """Read a spec that :func:`pickle_spec` has written, and import its modules."""
     path, files, data = pickle.loads(file.read_bytes())
-    # The child imports from where the test process did: pytest adds its own folders.
+    # The child process imports from the same folders as the test, to which pytest may have added some.
     sys.path[:] = path
     unpacker = _Unpacker(io.BytesIO(data), files)
     return ServerSpec(plugins=unpacker.load(), config=unpacker.load(), options=unpacker.load())
@@ -113,8 +113,8 @@ def open_spec(file: Path) -> ServerSpec:
 class _Packer(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        # Module name to file. Test modules often cannot be imported by name.
         self.files: dict[str, str] = {}
+        """The files of modules by name, because test modules often cannot be imported by name."""
 
     def persistent_id(self, obj: Any) -> str | None:
         if not isinstance(obj, ModuleType):
@@ -126,7 +126,7 @@ class _Packer(pickle.Pickler):
         module = getattr(obj, "__module__", None)
         if isinstance(module, str):
             self._note(module)
-        # Only notes the module; pickle does the rest.
+        # pickle itself packs the object.
         return NotImplemented
 
     def _note(self, name: str) -> None:
@@ -154,7 +154,7 @@ class _Unpacker(pickle.Unpickler):
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             missing = error.name or ""
-            # The module itself was found but fails to import another one.
+            # The module was found, but could not import another one.
             if name != missing and not name.startswith(missing + "."):
                 raise
         return import_file(Path(self._files[name]), name)

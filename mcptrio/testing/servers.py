@@ -1,7 +1,8 @@
 """Runs a server under test and connects clients to it: in memory, as a child process, or over HTTP.
 
-The fixtures use it; tests without fixtures call :func:`open_served`. Nothing is mocked: the server is the public class,
-over stdio it runs in another process, over HTTP it listens on a port of 127.0.0.1, and clients use ``mcptrio.connect``.
+The fixtures use this; tests without fixtures call :func:`open_served`. Nothing is mocked: the server is the public
+class, and clients use ``mcptrio.connect``. Over stdio the server runs in another process; over HTTP it listens on a
+port of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Served:
         self.target = target
         """The target for ``mcptrio.connect``. Over stdio, each connection starts a separate server process."""
         self.server = server
-        """The server; ``None`` over stdio, and for a recorded one."""
+        """The server; ``None`` over stdio and for a recorded server."""
         self._recording = recording
         self._replay = replay
 
@@ -93,12 +94,12 @@ class Served:
             options: Further arguments of ``mcptrio.connect``.
 
         Raises:
-            ConfigError: Faults or a recording were requested over a transport other than memory.
+            ConfigError: Faults or a recording were requested over a transport other than ``memory``.
             MCPTrioError: As in ``mcptrio.connect``.
         """
         replay = self._replay
         revision = revision or (replay.revision if replay is not None else self.case.revision)
-        more: dict[str, Any] = {"handlers": handlers, "revision": revision, **(options or {})}
+        arguments: dict[str, Any] = {"handlers": handlers, "revision": revision, **(options or {})}
         is_wrapped = to_server or to_client or self._recording is not None
         serve = replay.serve if replay is not None else None
         if serve is None and is_wrapped:
@@ -106,17 +107,17 @@ class Served:
                 raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
             serve = self.target.supervisor.serve
         if serve is None:
-            async with connect(self.target, **more) as client:
+            async with connect(self.target, **arguments) as client:
                 yield client
             return
         name = replay.name if replay is not None else self.server.info.name if self.server is not None else None
-        ours, theirs = memory_channel_pair()
-        channel = FaultyChannel(ours, received=to_client)
+        client_end, server_end = memory_channel_pair()
+        channel = FaultyChannel(client_end, received=to_client)
         async with open_hidden_nursery() as nursery:
-            # Each end has its own wrapper, because garbling is possible only for messages that arrive.
-            nursery.start_soon(serve, FaultyChannel(theirs, received=to_server))
+            # Each end has its own wrapper, because only received messages can be garbled.
+            nursery.start_soon(serve, FaultyChannel(server_end, received=to_server))
             recorded = channel if self._recording is None else self._recording.of(channel)
-            async with connect(recorded, **{"name": name, **more}) as client:
+            async with connect(recorded, **{"name": name, **arguments}) as client:
                 yield client
 
 
@@ -137,18 +138,18 @@ async def open_served(
     """
     case = case or Case()
     if case.recording:
-        # The same recording for a program that connects to the target without the fixture.
+        # A program that connects to the target, without the fixture, gets the same recording.
         args = (sys.executable, "-m", "mcptrio", "replay", case.recording, "--as", "server", "--speed", "max")
         yield Served(case, Command(args=args), None, recording, read_replay(Path(case.recording)))
         return
     if case.replay:
         settings: ServerSettings = parts.options.get("settings") or ServerSettings()
-        # A server that may suspend no handler replays each one with the client's answers.
+        # A server that may not suspend handlers replays them with the client's answers.
         settings = evolve(settings, limits=evolve(settings.limits, parked=0))
         parts = evolve(parts, options={**parts.options, "settings": settings})
     if case.transport == "stdio":
         with pickle_spec(parts) as file:
-            # A test may set environment variables (monkeypatch); the child must see them as a server in memory does.
+            # The child sees the environment variables that a test sets with monkeypatch, as a server in memory does.
             command = Command(args=(sys.executable, "-m", "mcptrio.testing.child", str(file)), inherit_env=True)
             yield Served(case, command, None, None)
         return

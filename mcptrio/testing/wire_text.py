@@ -1,7 +1,7 @@
 """Formats recorded messages as text or JSON that is the same in each run.
 
-:mod:`mcptrio.testing.recording` uses it for reading and comparison. Values that differ from run to run are replaced by
-names, equal values by equal names; everything else is unchanged.
+:mod:`mcptrio.testing.recording` uses this for display and for comparison. Values that differ from run to run are
+replaced by names, equal values by equal names. Everything else is unchanged.
 
 Source: JSON-RPC 2.0 section 7 (the arrows).
 """
@@ -27,12 +27,12 @@ Sender: TypeAlias = Literal["client", "server"]
 _WIDTH: Final = 88
 """Columns of formatted JSON, where it can be broken."""
 _ARROWS: Final[dict[Sender, str]] = {"client": "-->", "server": "<--"}
-# A date with a time; a date alone may be a protocol revision.
+# A date with a time, because a date alone may be a protocol revision.
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 # The random id of a failure in the message of an InternalError.
 _FAILURE: Final = re.compile(r"\bsee id [0-9a-f]{8}\b")
-# The key of a question without an explicit one: a digest.
+# The key of a question, unless the author has set one: a digest.
 _QUESTION: Final = re.compile(r"[0-9a-f]{24}(#\d+)?")
 
 
@@ -41,9 +41,9 @@ class Recorded:
     """A message or batch, and its direction.
 
     Args:
-        sender: The side that sent it.
+        sender: The side that has sent it.
         message: The message or batch.
-        connection: Number of the connection, from 1.
+        connection: The number of the connection, from 1.
     """
 
     sender: Sender
@@ -52,27 +52,28 @@ class Recorded:
 
 
 def as_text(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
-    """Return one paragraph per message: the arrow, the method, then params or result as JSON.
+    """Return a paragraph for each message: an arrow, the method, and params or result as JSON.
 
     Args:
         replace: Texts to replace, and their replacements.
     """
-    return "\n".join(_paragraphs(_stable(recorded, replace)))
+    return "\n".join(_paragraphs(_normalized(recorded, replace)))
 
 
 def as_json(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
     """Return a JSON array of objects with ``from``, ``message``, and ``connection`` if there are several."""
     objects: list[dict[str, Any]] = []
-    for sender, connection, value in _stable(recorded, replace):
+    for sender, connection, value in _normalized(recorded, replace):
         objects.append({"from": sender, **({"connection": connection} if connection else {}), "message": value})
     return _pretty(objects) + "\n"
 
 
-_Stable: TypeAlias = tuple[Sender, int, Any]
+_Normalized: TypeAlias = tuple[Sender, int, Any]
 """Sender, connection (0 if there is only one), and the message as JSON values."""
 
 
-def _stable(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Stable]:
+def _normalized(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Normalized]:
+    """Return the messages with names for the values that differ from run to run."""
     recorded = list(recorded)
     several = len({each.connection for each in recorded}) > 1
     names = _Names(dict(replace))
@@ -99,11 +100,20 @@ def _as_value(message: Incoming | Sequence[Message]) -> Any:
 
 @define
 class _Names:
+    """Replaces the values that differ from run to run.
+
+    Args:
+        replace: Further texts to replace, and their replacements.
+    """
+
     replace: dict[str, str]
-    _given: dict[tuple[str, str], str] = field(factory=dict)
+    _names: dict[tuple[str, str], str] = field(factory=dict)
+    """The names by kind and value."""
     _counts: dict[str, int] = field(factory=dict)
+    """The numbers of names by kind."""
 
     def apply(self, value: Any, sender: Sender, connection: int) -> Any:
+        """Replace the values in a message or batch."""
         if isinstance(value, list):
             return [self.apply(each, sender, connection) for each in value]
         other: Sender = "server" if sender == "client" else "client"
@@ -112,15 +122,16 @@ class _Names:
             value["id"] = self._request(sender if "method" in value else other, connection, value["id"])
         for member in ("params", "result"):
             if isinstance(value.get(member), dict):
-                self._name(value[member], sender, connection)
+                self._replace_in(value[member], sender, connection)
         data = value["error"].get("data") if "error" in value else None
         for elicitation in data.get("elicitations", ()) if isinstance(data, dict) else ():
-            self._put(elicitation, "elicitationId", "elicitation")
-        return self._texts(value)
+            self._replace_member(elicitation, "elicitationId", "elicitation")
+        return self._replace_texts(value)
 
-    def _name(self, part: dict[str, Any], sender: Sender, connection: int) -> None:
+    def _replace_in(self, part: dict[str, Any], sender: Sender, connection: int) -> None:
+        """Replace the values in the params or the result of a message."""
         for member, kind in _OPAQUE.items():
-            self._put(part, member, kind)
+            self._replace_member(part, member, kind)
         if "requestId" in part:
             part["requestId"] = self._request(sender, connection, part["requestId"])
         for member in ("inputRequests", "inputResponses"):
@@ -128,40 +139,41 @@ class _Names:
                 part[member] = {self._question(key): each for key, each in part[member].items()}
                 for each in part[member].values():
                     if isinstance(each.get("params"), dict):
-                        self._put(each["params"], "elicitationId", "elicitation")
+                        self._replace_member(each["params"], "elicitationId", "elicitation")
         meta = part.get("_meta")
         if isinstance(meta, dict):
-            self._put(meta, "progressToken", "progress token")
+            self._replace_member(meta, "progressToken", "progress token")
             if SUBSCRIPTION_ID in meta:
                 meta[SUBSCRIPTION_ID] = self._request("client", connection, meta[SUBSCRIPTION_ID])
         for holder, member in ((part, "clientInfo"), (part, "serverInfo"), (meta, CLIENT_INFO), (meta, SERVER_INFO)):
             info = holder.get(member) if isinstance(holder, dict) else None
-            # Only mcptrio's own version changes with each release; a server under test has a fixed one.
+            # Only mcptrio's own version changes with each release. A server under test has a fixed version.
             if isinstance(info, dict) and info.get("name") == "mcptrio" and info.get("version") == __version__:
                 info["version"] = "<version>"
 
-    def _put(self, holder: dict[str, Any], member: str, kind: str) -> None:
+    def _replace_member(self, holder: dict[str, Any], member: str, kind: str) -> None:
         if isinstance(holder.get(member), str | int):
             holder[member] = self._named(kind, str(holder[member]))
 
     def _request(self, sender: Sender, connection: int, id: Any) -> str:
-        # Some peers return a numeric id as a string.
+        # Compared as texts, because some peers return a numeric id as a string.
         return self._named("request" if sender == "client" else "server request", f"{connection} {id}")
 
     def _question(self, key: str) -> str:
         return self._named("question", key) if _QUESTION.fullmatch(key) else key
 
     def _named(self, kind: str, value: str) -> str:
-        if (kind, value) not in self._given:
+        """Return the name of a value: a new one, or that of an equal value of its kind."""
+        if (kind, value) not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._given[kind, value] = f"<{kind} {self._counts[kind]}>"
-        return self._given[kind, value]
+            self._names[kind, value] = f"<{kind} {self._counts[kind]}>"
+        return self._names[kind, value]
 
-    def _texts(self, value: Any) -> Any:
+    def _replace_texts(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: self._texts(each) for key, each in value.items()}
+            return {key: self._replace_texts(each) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._texts(each) for each in value]
+            return [self._replace_texts(each) for each in value]
         if not isinstance(value, str):
             return value
         for text, name in self.replace.items():
@@ -171,7 +183,7 @@ class _Names:
         return _UUID.sub(lambda found: self._named("uuid", found[0].lower()), value)
 
 
-# Members of params and results with opaque values, and the names for those.
+# Members of params and results with opaque values, and the kinds of their names.
 _OPAQUE: Final = {
     "cursor": "cursor",
     "nextCursor": "cursor",
@@ -184,7 +196,7 @@ _OPAQUE: Final = {
 # Text format
 
 
-def _paragraphs(messages: Iterable[_Stable]) -> Iterator[str]:
+def _paragraphs(messages: Iterable[_Normalized]) -> Iterator[str]:
     methods: dict[tuple[int, str], str] = {}
     for sender, connection, value in messages:
         where = f"[{connection}] " if connection else ""
@@ -216,14 +228,14 @@ def _body(value: Any) -> str:
 
 
 def _pretty(value: Any, indent: str = "", label: str = "") -> str:
-    """Format JSON with everything that fits into a line on one line."""
+    """Format JSON, with each value on one line if it fits."""
     line = label + json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
         return line
-    deeper = indent + "  "
+    inner = indent + "  "
     if isinstance(value, list):
-        parts = [_pretty(each, deeper) for each in value]
+        parts = [_pretty(each, inner) for each in value]
     else:
-        parts = [_pretty(each, deeper, json.dumps(key, ensure_ascii=False) + ": ") for key, each in value.items()]
+        parts = [_pretty(each, inner, json.dumps(key, ensure_ascii=False) + ": ") for key, each in value.items()]
     opening, closing = "[]" if isinstance(value, list) else "{}"
-    return label + opening + ",".join(f"\n{deeper}{part}" for part in parts) + f"\n{indent}{closing}"
+    return label + opening + ",".join(f"\n{inner}{part}" for part in parts) + f"\n{indent}{closing}"

@@ -213,5 +213,5 @@ async def test_approval_of_a_tool_that_changes_meanwhile_is_void(autojump_clock:
 
     async with server.open(), Host({"one": server}, approve=think) as host:
         offer("Read a file.")
-        with pytest.raises(NotApproved, match="not approved: work: the server changed it meanwhile"):
+        with pytest.raises(NotApproved, match="not approved: work: the server has changed it in the meantime"):
             await host.call_tool("one_work")

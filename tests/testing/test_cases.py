@@ -68,7 +68,7 @@ def test_autojump_clock_is_part_of_each_case() -> None:
         ({"replay": True, "revisions": HANDSHAKE}, (), "mcp: replay: nothing is replayed in 2024-11-05, .*2026-07-28"),
         ({"autojump": 1.5}, (), "mcp: autojump: expected True or False, got 1.5"),
         ({"autojump": True, "transports": TRANSPORTS}, (), "autojump: only in memory, .*over stdio and http as well"),
-        ({"transports": "http"}, ("autojump_clock",), r'autojump_clock: only in memory, .*say transports=\["memory"\]'),
+        ({"transports": "http"}, ("autojump_clock",), r'autojump_clock: only in memory, .*use transports=\["memory"\]'),
         ({"transports": "stdio"}, ("mcp_wire",), "mcp_wire: only in memory, but the test runs over stdio"),
         ({"transports": "stdio"}, ("mcp_server",), "mcp_server: over stdio the server is in another process"),
     ],

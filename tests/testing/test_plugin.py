@@ -285,7 +285,7 @@ def test_unused(mcp_script):
 """
     output = run(project, tests, failed=5)
 
-    unexpected = "the server asked what is not in the script: form 'What goes into north?' (value)"
+    unexpected = "the server asked a question that is not in the script: form 'What goes into north?' (value)"
     assert f"{unexpected}\nleft:\n  sample('hello')\nasked before: nothing\n" in output
     for revision in ("2025-11-25", "2026-07-28"):
         assert f"FAILED test_it.py::test_unexpected[memory-{revision}] - Failed: {unexpected}" in output
@@ -339,7 +339,7 @@ def test_unseen():
     [
         (
             "@pytest.mark.mcp(autojump=True)\nasync def test(mcp_any_client): ...",
-            'autojump: only in memory, but the test runs over stdio and http as well; say transports=["memory"]',
+            'autojump: only in memory, but the test runs over stdio and http as well; use transports=["memory"]',
         ),
         (
             "@pytest.mark.mcp(transports='http')\nasync def test(mcp_client, autojump_clock): ...",
@@ -348,7 +348,7 @@ def test_unseen():
         ("async def test(mcp_any_client, mcp_server): ...", "mcp_server: over stdio the server is in another process"),
         (
             "@pytest.mark.mcp('2025-11-25')\nasync def test(mcp_client): ...",
-            "mcp: expected words with values, got '2025",
+            "mcp: expected keyword arguments, got '2025",
         ),
         (
             "@pytest.mark.mcp(revisons=[])\nasync def test(mcp_client): ...",

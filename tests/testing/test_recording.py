@@ -175,7 +175,7 @@ def test_snapshot_is_written_and_compared(tmp_path: Path, name: str) -> None:
 
     assert writing.rewritten == [tmp_path / name]
     with pytest.raises(
-        AssertionError, match=rf"^the wire is not what {name} says \(mend it with --mcp-update-snapshots\)\n"
+        AssertionError, match=rf"^the messages differ from {name}; --mcp-update-snapshots writes it again\n"
     ):
         said(Recording(folder=tmp_path), "a", "c").assert_wire(name)
 

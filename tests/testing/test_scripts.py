@@ -171,7 +171,7 @@ def test_script_declares_the_capabilities_of_its_answers() -> None:
 async def test_unexpected_request_ends_the_watched_block(autojump_clock: object) -> None:
     script = Script().sample("hello").elicit({"value": 7}, about="One")
     expected = """\
-the server asked what is not in the script: form 'Two?' (value)
+the server asked a question that is not in the script: form 'Two?' (value)
 left:
   sample('hello')
 asked before:

@@ -68,25 +68,25 @@ class DevRelay:
         self._start = start
         self._shutdown = shutdown
         self._outbox = Outbox()
-        self._talk: SessionState[DevWorker] = SessionState()
+        self._session: SessionState[DevWorker] = SessionState()
         self._worker_requests: dict[RequestId, tuple[DevWorker, RequestId]] = {}
         """Requests to the client: its id, to the worker and the worker's id."""
         self._numbers = count(1)
         self._current: DevWorker | None = None
-        self._live: set[DevWorker] = set()
+        self._workers: set[DevWorker] = set()
         self._failure = ""
         """The reason why there is no worker."""
-        self._settled = trio.Event()
+        self._decided = trio.Event()
         """Set once there is a worker or a failure. Until then no message of the client is forwarded."""
         self._routing = trio.Lock()
         """Held while a message is delivered to a worker, and while the worker is replaced."""
-        self._giving = trio.CancelScope()
+        self._delivery = trio.CancelScope()
         """The scope of the task that waits for a worker to accept a message."""
         self._switching = False
         """True while a task replaces the worker and waits for the lock; no delivery to that worker may wait then."""
         self._answered = trio.Event()
-        self._died = trio.Event()
-        self._gone = trio.Event()
+        self._worker_exited = trio.Event()
+        self._client_left = trio.Event()
         """Set once the client has disconnected."""
         self._nursery: trio.Nursery
 
@@ -98,45 +98,45 @@ class DevRelay:
             async with trio.open_nursery() as nursery:
                 written = trio.Event()
                 nursery.start_soon(self._write, written)
-                keeping = trio.CancelScope()
-                nursery.start_soon(self._keep, keeping)
+                keeper = trio.CancelScope()
+                nursery.start_soon(self._keep_worker, keeper)
                 nursery.start_soon(self._read_client)
-                nursery.start_soon(_set_after, shutdown, self._gone)
-                await self._gone.wait()
-                keeping.cancel()
+                nursery.start_soon(_set_after, shutdown, self._client_left)
+                await self._client_left.wait()
+                keeper.cancel()
                 with trio.move_on_after(self._shutdown):
                     await self._until_answered(None)
-                for worker in tuple(self._live):
+                for worker in tuple(self._workers):
                     await self._abandon(worker, "the server is ending")
                 self._outbox.close()
                 with trio.move_on_after(_CLOSE_TIMEOUT):
                     await written.wait()
                 nursery.cancel_scope.cancel()
-            # _own reports the exit of the current worker as a failure.
+            # _run_worker reports the exit of the current worker as a failure.
             self._current = None
-            for worker in self._live:
+            for worker in self._workers:
                 worker.leave()
 
     # The workers
 
-    async def _keep(self, scope: trio.CancelScope) -> None:
+    async def _keep_worker(self, scope: trio.CancelScope) -> None:
         with scope:
             changed: list[Path] = []
             while True:
                 # If files change during a start, the next attempt begins at once.
-                changed = await self._replace(changed) or await self._changed_before(self._died)
+                changed = await self._replace(changed) or await self._changed_before(self._worker_exited)
 
     async def _replace(self, changed: Sequence[Path]) -> list[Path]:
         """Start a new worker and switch to it. Returns the files that changed before it was ready, if any."""
         began = trio.current_time()
         self._watch.renew()
-        self._died = trio.Event()
+        self._worker_exited = trio.Event()
         # The client's messages wait for this start, instead of failing with the failure of the previous one.
-        if self._current is None and self._settled.is_set():
-            self._settled = trio.Event()
+        if self._current is None and self._decided.is_set():
+            self._decided = trio.Event()
         worker = DevWorker(self._start, self._from_worker)
-        self._live.add(worker)
-        self._nursery.start_soon(self._own, worker)
+        self._workers.add(worker)
+        self._nursery.start_soon(self._run_worker, worker)
         meanwhile = await self._changed_before(worker.settled, _READY_TIMEOUT)
         # The new worker has read old files; another one is started with the newest.
         if meanwhile:
@@ -161,7 +161,7 @@ class DevRelay:
                 _log.error("start failed, nothing is served until a file changes%s", why)
             else:
                 _log.error("reload failed, the previous version keeps running%s", why)
-        self._settled.set()
+        self._decided.set()
         return []
 
     async def _changed_before(self, event: trio.Event, seconds: float = inf) -> list[Path]:
@@ -182,14 +182,14 @@ class DevRelay:
     async def _switch(self, new: DevWorker, why: str) -> None:
         # A worker that does not read must not prevent its own replacement.
         self._switching = True
-        self._giving.cancel()
+        self._delivery.cancel()
         async with self._routing:
             self._switching = False
             old, self._current = self._current, new
             # Before any other message: the new worker has to know the client first.
-            for message in self._talk.replay(new):
-                await _give(new, message)
-        for notification in self._talk.list_changes():
+            for message in self._session.replay(new):
+                await _deliver(new, message)
+        for notification in self._session.list_changes():
             await self._outbox.send(notification)
         if old is not None:
             self._nursery.start_soon(self._retire, old, why)
@@ -201,25 +201,25 @@ class DevRelay:
         # With the cancellations the worker can end at once, if it still reads.
         with trio.move_on_after(_CANCEL_TIMEOUT):
             for id in lost:
-                await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
+                await _deliver(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
         await old.finish()
 
-    async def _own(self, worker: DevWorker) -> None:
+    async def _run_worker(self, worker: DevWorker) -> None:
         await worker.run()
-        self._live.discard(worker)
+        self._workers.discard(worker)
         if self._current is worker:
             self._current, self._failure = None, worker.failure
             now = trio.current_time()
             if now - (worker.ready_since or now) > _MIN_WORKER_SECONDS:
                 _log.error("the server exited, starting another one: %s", worker.failure)
-                self._died.set()
+                self._worker_exited.set()
             else:
                 _log.error("the server exited, nothing is served until a file changes: %s", worker.failure)
         await self._abandon(worker, f"the server ended before it answered: {worker.failure}")
 
     async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
         """Answer a worker's requests with an error, and cancel its questions. Returns the answered ids."""
-        lost = self._talk.abandon(worker)
+        lost = self._session.abandon(worker)
         for id in lost:
             await self._write_client(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
         for id, (owner, _) in tuple(self._worker_requests.items()):
@@ -231,7 +231,7 @@ class DevRelay:
         return lost
 
     async def _until_answered(self, worker: DevWorker | None) -> None:
-        while self._talk.unanswered(worker):
+        while self._session.unanswered(worker):
             await self._answered.wait()
 
     def _notify_answered(self) -> None:
@@ -245,17 +245,17 @@ class DevRelay:
         try:
             while True:
                 for incoming in await self._channel.receive():
-                    await self._settled.wait()
+                    await self._decided.wait()
                     await self._from_client(incoming)
                 # Backpressure: a client that does not read responses is not read either.
                 await self._outbox.wait_for_room()
         except (trio.EndOfChannel, ConnectionClosed):
-            self._gone.set()
+            self._client_left.set()
 
     async def _from_client(self, incoming: Incoming) -> None:
         if isinstance(incoming, Malformed):
             await self._write_client(incoming.reply)
-        elif isinstance(incoming, Batch) and not self._talk.batches:
+        elif isinstance(incoming, Batch) and not self._session.batches:
             # Refused as a whole, without an id.
             text = "expected one JSON-RPC message, got an array: batches exist in another revision only"
             await self._write_client(ErrorResponse(None, int(Code.INVALID_REQUEST), text))
@@ -278,18 +278,18 @@ class DevRelay:
             # An answer for a worker that has ended is dropped.
             elif message.id is not None and message.id in self._worker_requests:
                 worker, message.id = self._worker_requests.pop(message.id)
-                await self._pass(worker, message)
+                await self._forward(worker, message)
             return True
 
     async def _ask(self, request: Request) -> bool:
         """Forward or answer a request. Returns False if its worker is about to be replaced."""
-        if request.id in self._talk.waiting:
+        if request.id in self._session.waiting:
             text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
             await self._write_client(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
         elif self._current is not None:
-            self._talk.asked(request, self._current)
-            if not await self._pass(self._current, request):
-                self._talk.not_asked(request)
+            self._session.asked(request, self._current)
+            if not await self._forward(self._current, request):
+                self._session.not_asked(request)
                 return False
         # So that a client that only checks the connection does not give up during a broken edit.
         elif request.method == "ping":
@@ -300,36 +300,36 @@ class DevRelay:
         return True
 
     async def _notify(self, notification: Notification) -> None:
-        self._talk.notified(notification)
+        self._session.notified(notification)
         if notification.method == _CANCELLED:
-            worker = self._talk.cancelled((notification.params or {}).get("requestId"))
+            worker = self._session.cancelled((notification.params or {}).get("requestId"))
             if worker is not None:
-                await self._pass(worker, notification)
+                await self._forward(worker, notification)
                 self._notify_answered()
         else:
-            for worker in tuple(self._live):
+            for worker in tuple(self._workers):
                 # A worker that is not ready does not know the client yet; it gets this in the replay.
                 if worker is self._current or worker in {owner for owner, _ in self._worker_requests.values()}:
-                    await self._pass(worker, notification)
+                    await self._forward(worker, notification)
 
-    async def _pass(self, worker: DevWorker, message: Message) -> bool:
+    async def _forward(self, worker: DevWorker, message: Message) -> bool:
         """Deliver a message to a worker, unless the worker is replaced first. Returns whether it was delivered."""
-        with trio.CancelScope() as giving:
-            self._giving = giving
+        with trio.CancelScope() as delivery:
+            self._delivery = delivery
             if self._switching:
-                giving.cancel()
-            await _give(worker, message)
-        return not giving.cancelled_caught
+                delivery.cancel()
+            await _deliver(worker, message)
+        return not delivery.cancelled_caught
 
     # From the workers
 
     async def _from_worker(self, worker: DevWorker, incoming: Incoming) -> None:
         for each in incoming.messages if isinstance(incoming, Batch) else (incoming,):
-            message = self._passed(worker, each)
+            message = self._for_client(worker, each)
             if message is not None:
                 await self._write_client(message)
 
-    def _passed(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
+    def _for_client(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
         """Return the message for the client, if any."""
         if isinstance(message, Malformed):
             if message.answers is None:
@@ -339,7 +339,7 @@ class DevRelay:
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
         if isinstance(message, Response | ErrorResponse):
             # Besides responses to the relay, those to requests that were answered or cancelled meanwhile are dropped.
-            if worker.is_own(message) or not self._talk.answered(message, worker):
+            if worker.is_own(message) or not self._session.answered(message, worker):
                 return None
             self._notify_answered()
             return message
@@ -350,8 +350,8 @@ class DevRelay:
             return Request(id, message.method, message.params)
         if message.method == _CANCELLED:
             return self._cancelled(worker, message.params or {})
-        overtaken = worker is not self._current and message.method.endswith(_SUPERSEDED_NOTIFICATIONS)
-        return None if overtaken or self._talk.is_repeated(message) else message
+        is_superseded = worker is not self._current and message.method.endswith(_SUPERSEDED_NOTIFICATIONS)
+        return None if is_superseded or self._session.is_repeated(message) else message
 
     def _cancelled(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
         for id, (owner, own) in self._worker_requests.items():
@@ -375,12 +375,12 @@ class DevRelay:
             pass
         except ConnectionClosed:
             self._outbox.abort()
-            self._gone.set()
+            self._client_left.set()
         finally:
             written.set()
 
 
-async def _give(worker: DevWorker, message: Message) -> None:
+async def _deliver(worker: DevWorker, message: Message) -> None:
     # The owner of a worker that has ended answers its requests.
     with suppress(ConnectionClosed):
         await worker.outbox.send(message)

@@ -61,7 +61,7 @@ class ServeSettings:
 
     @property
     def background(self) -> Callable[..., Awaitable[None]] | None:
-        """What runs beside the server, as for :func:`mcptrio.serve.process.run`."""
+        """The function that runs next to the server, as for :func:`mcptrio.serve.process.run`."""
         return self.metrics.run if self.metrics is not None else None
 
     @property

@@ -70,7 +70,7 @@ class Console:
 
     @property
     def layout(self) -> TerminalLayout:
-        """The style of standard output, with the current width of the terminal."""
+        """The layout of standard output, with the current width of the terminal."""
         return TerminalLayout.of(self._out)
 
     @property
@@ -110,7 +110,7 @@ class Console:
 
     def print_error(self, text: str) -> None:
         """Print an error: on one line, or wrapped on a terminal."""
-        # Not _err_look, whose width is that of the start: the user may have resized the terminal.
+        # Not _err_layout, whose width is that of the start: the user may have resized the terminal.
         self._write(self._err, TerminalLayout.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:

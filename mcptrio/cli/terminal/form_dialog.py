@@ -188,7 +188,7 @@ class FormDialog:
         field = self._form.fields[self._at]
         value = self._on_empty(field)
         offered = "" if value is ABSENT else f" [{_cut(_show(field, value))}]"
-        # Other lines are escaped in wrap(), but a prompt is written as it is.
+        # Other lines are escaped in wrap(), but a prompt is written unchanged.
         return f"{_cut(printable(field.title))}{offered}: "
 
     def _question(self) -> list[str]:

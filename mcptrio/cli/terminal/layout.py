@@ -41,7 +41,7 @@ _MARKED = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
 
 @frozen
 class TerminalLayout:
-    """The style of lines on one stream.
+    """The width and the colours of one stream.
 
     Args:
         width: Columns of the terminal; ``None`` in a pipe or file, where lines stay whole.

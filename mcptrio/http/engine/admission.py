@@ -20,7 +20,7 @@ __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
 """Seconds by which a connection that has had a request may wait longer than one without. So a flood of unused
-connections evicts its own connections, and not those of active clients."""
+connections evicts its own connections instead of those of active clients."""
 
 
 class Evictable(Protocol):

@@ -55,6 +55,8 @@ ConnectionState = Enum("ConnectionState", "SECURING WAITING HEAD SERVING LINGERI
 
 
 class HTTPConnection:
+    """One connection: reads requests, and has workers answer them in order."""
+
     __slots__ = (
         "_answered_event",
         "_body_deadline",
@@ -106,7 +108,7 @@ class HTTPConnection:
             with self._reading:
                 if tls is not None:
                     self._enter(ConnectionState.SECURING, engine.limits.tls_timeout)
-                    await self._shake_hands(tls)
+                    await self._handshake(tls)
                     http2 = engine.http2 if tls.selected_alpn_protocol() == "h2" else None
                 self._enter(ConnectionState.WAITING, engine.limits.keepalive_timeout)
                 if http2 is None:
@@ -174,11 +176,11 @@ class HTTPConnection:
 
     # For HTTP/2
 
-    async def receive_all(self, take: Callable[[bytes], Awaitable[None]]) -> None:
+    async def receive_all(self, handle: Callable[[bytes], Awaitable[None]]) -> None:
         """Pass received data on until the client, a deadline or the server ends the connection."""
         with self._reading:
             while data := await self._wire.receive():
-                await take(data)
+                await handle(data)
 
     async def close(self) -> None:
         """Close the connection cleanly and at once. The application may continue for a moment."""
@@ -306,7 +308,7 @@ class HTTPConnection:
         if self._state is not ConnectionState.CLOSED:
             self._state, self._state_deadline = state, trio.current_time() + seconds
 
-    async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
+    async def _handshake(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
         """Complete the TLS handshake, and log a failed one.
 
         Raises:

@@ -179,7 +179,7 @@ class HTTPEngine:
     # Private
 
     def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
-        # A client can cause these lines at will, so only a few a minute are logged for one address.
+        # A client can cause any number of these lines, so only a few a minute are logged for one address.
         self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
 
     async def _run_guarded(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:

@@ -64,6 +64,8 @@ WritingState = Enum("WritingState", "IDLE HEAD BODY DONE")
 
 
 class EngineExchange:
+    """One request and its response on an :class:`~mcptrio.http.engine.connection.HTTPConnection`."""
+
     __slots__ = (
         "_body",
         "_bytes_since_checkpoint",

@@ -119,7 +119,7 @@ HTTP2Handler: TypeAlias = Callable[[HTTPConnection], Awaitable[None]]
 
 @frozen
 class _Shutdown:
-    """When the server stops, and how long that may take."""
+    """The events that stop the server, and the seconds for running requests."""
 
     leaving: trio.Event
     shutdown: trio.Event

@@ -247,7 +247,7 @@ class HTTPApp:
         return path in self._paths or self._engine.route(path) is not None
 
     def _allow_origin(self, exchange: Exchange, path: _Path) -> bool:
-        """Let a web page read the response, whatever its status, if the page's origin is allowed. Return whether it is.
+        """Let a web page of an allowed origin read the response of any status. Return whether the origin is allowed.
 
         Source: Fetch standard, "CORS protocol and HTTP responses".
         """

@@ -49,6 +49,8 @@ def read_headers(raw: RawHeaders) -> Headers:
 
 @define(eq=False)
 class Exchange:
+    """One request to the endpoint and its response."""
+
     headers: Headers
     limits: HTTPLimits
     _http: HTTPExchange

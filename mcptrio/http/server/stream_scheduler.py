@@ -36,6 +36,8 @@ class WritableStream(Protocol):
 
 
 class StreamScheduler:
+    """Writes the streams that have messages. :meth:`run` must be running."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._due: deque[WritableStream] = deque()

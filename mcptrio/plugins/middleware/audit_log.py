@@ -39,7 +39,7 @@ _log = logging.getLogger("mcptrio.audit")
 ORDER = -200
 """Outermost, so that refusals of other middleware are recorded too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
-"""Bytes of recorded arguments. Of larger ones, only the size is recorded."""
+"""Bytes of recorded arguments. If they are larger, only their size is recorded."""
 _MAX_REDACTED_BYTES = 64 * 1024
 """Bytes of arguments that are searched for secrets. Larger ones are not searched, and not recorded."""
 _MAX_TEXT_CHARS = 1024

@@ -14,7 +14,7 @@ import trio
 from mcptrio.errors import ConfigError, StoreFailed
 
 from .config import SCOPE
-from .place_options import Place, place_options
+from .location_options import StoreLocation, location_options
 from .state_commands import client, grant, key, ledger, session
 from .store_opening import open_store, user_directory
 from .user_directory import FileUserDirectory, UserDirectory
@@ -42,14 +42,14 @@ def user() -> None:
 @user.command("add")
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, help="A scope the user may grant; all of them without.")
-@place_options
-def add(name: str, scopes: Sequence[str], place: Place) -> None:
+@location_options
+def add(name: str, scopes: Sequence[str], location: StoreLocation) -> None:
     """Add the user NAME, or give them another password and other scopes."""
     for scope in scopes:
         if not SCOPE.fullmatch(scope):
             raise click.ClickException(f"expected a scope of visible ASCII characters, got {scope!r}")
     # Before the password is asked for.
-    _in_directory(place, lambda directory: directory.users())
+    _in_directory(location, lambda directory: directory.users())
     try:
         check_name(name)
         hashed = hash_password(_password())
@@ -62,40 +62,40 @@ def add(name: str, scopes: Sequence[str], place: Place) -> None:
         users[name] = user
         return is_new
 
-    is_new = _in_directory(place, lambda directory: directory.change(put))
-    click.echo(f"{f'added {name} to' if is_new else f'changed {name} in'} {_shown(place)}")
+    is_new = _in_directory(location, lambda directory: directory.change(put))
+    click.echo(f"{f'added {name} to' if is_new else f'changed {name} in'} {_shown(location)}")
 
 
 @user.command("list")
-@place_options
-def list_(place: Place) -> None:
+@location_options
+def list_(location: StoreLocation) -> None:
     """List the users with the scopes that they may grant."""
-    for each in _in_directory(place, lambda directory: directory.users()).values():
+    for each in _in_directory(location, lambda directory: directory.users()).values():
         scopes = "all scopes" if each.scopes is None else " ".join(each.scopes) or "no scope"
         click.echo(f"{each.name}: {scopes}")
 
 
 @user.command("remove")
 @click.argument("name")
-@place_options
-def remove(name: str, place: Place) -> None:
+@location_options
+def remove(name: str, location: StoreLocation) -> None:
     """Remove the user NAME. Their grants end at the next refresh; `grant end --user` ends them now."""
 
     def take(users: dict[str, User]) -> None:
         if users.pop(name, None) is None:
-            raise click.ClickException(f"there is no user {name!r} in {_shown(place)}")
+            raise click.ClickException(f"there is no user {name!r} in {_shown(location)}")
 
-    _in_directory(place, lambda directory: directory.change(take))
-    click.echo(f"removed {name} from {_shown(place)}")
+    _in_directory(location, lambda directory: directory.change(take))
+    click.echo(f"removed {name} from {_shown(location)}")
 
 
-def _in_directory(place: Place, work: Callable[[UserDirectory], Awaitable[T]]) -> T:
+def _in_directory(location: StoreLocation, work: Callable[[UserDirectory], Awaitable[T]]) -> T:
     async def run() -> T:
-        if place.ledger is None:
+        if location.ledger is None:
             # The file of records is not needed, and must not be created.
-            return await work(FileUserDirectory(place.folder / "users"))
-        async with open_store(place.folder, place.ledger) as store:
-            return await work(user_directory(place.folder, place.ledger, store))
+            return await work(FileUserDirectory(location.folder / "users"))
+        async with open_store(location.folder, location.ledger) as store:
+            return await work(user_directory(location.folder, location.ledger, store))
 
     try:
         return trio.run(run)
@@ -103,8 +103,8 @@ def _in_directory(place: Place, work: Callable[[UserDirectory], Awaitable[T]]) -
         raise click.ClickException(str(error)) from error
 
 
-def _shown(place: Place) -> str:
-    return str(place.folder / "users") if place.ledger is None else str(place)
+def _shown(location: StoreLocation) -> str:
+    return str(location.folder / "users") if location.ledger is None else str(location)
 
 
 def _password() -> str:

@@ -23,7 +23,7 @@ from .signing_keys import signing_keys
 __all__ = ["AccessToken", "find_access_token", "issue_access_token", "revoke_access_token"]
 
 # Revoked tokens that are remembered until they expire.
-_REVOKED: Final = 100_000
+_MAX_REVOKED: Final = 100_000
 
 
 @frozen(kw_only=True)
@@ -99,4 +99,4 @@ def find_access_token(ledger: Ledger, config: Config, token: str, now: float) ->
 
 def revoke_access_token(ledger: Ledger, claims: Mapping[str, Any]) -> None:
     """Revoke one token; its grant stays."""
-    ledger.put("revoked", str(claims["jti"]), {}, until=float(claims["exp"]), most=_REVOKED)
+    ledger.put("revoked", str(claims["jti"]), {}, until=float(claims["exp"]), most=_MAX_REVOKED)

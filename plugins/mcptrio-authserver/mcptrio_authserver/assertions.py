@@ -28,13 +28,13 @@ from .scopes import granted_scopes
 __all__ = ["AcceptedAssertion", "accept_assertion", "issuer_of"]
 
 # Seconds by which the issuer's clock may differ.
-_SKEW: Final = 60.0
+_SKEW_SECONDS: Final = 60.0
 # Longest remaining lifetime of an assertion in seconds.
 _MAX_LIFETIME_SECONDS: Final = 86_400.0
 # Used assertions that are remembered.
 _MAX_REMEMBERED: Final = 50_000
 # Longest subject in characters.
-_SUBJECT: Final = 200
+_MAX_SUBJECT_CHARS: Final = 200
 
 
 @frozen(kw_only=True)
@@ -89,22 +89,27 @@ def accept_assertion(
     types = frozenset({"oauth-id-jag+jwt"}) if is_jag else frozenset({"jwt", ""})
     try:
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=types).claims
-        here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
+        audiences = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
         check_claims(
-            claims, audience=here, sole_audience=is_jag, now=now, skew=_SKEW, max_lifetime=_MAX_LIFETIME_SECONDS
+            claims,
+            audience=audiences,
+            sole_audience=is_jag,
+            now=now,
+            skew=_SKEW_SECONDS,
+            max_lifetime=_MAX_LIFETIME_SECONDS,
         )
     except BadToken as error:
         raise _bad(str(error)) from None
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT or not subject.isprintable():
-        raise _bad(f"sub: expected 1 to {_SUBJECT} printable characters")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
+        raise _bad(f"sub: expected 1 to {_MAX_SUBJECT_CHARS} printable characters")
     if is_jag:
-        return _of_user(ledger, config, client, trusted, name, claims, form)
+        return _accept_id_jag(ledger, config, client, trusted, name, claims, form)
     if client is not None and client.is_public:
         # Any program can name a public client, so its name would prove nothing.
         raise Refusal("invalid_client", "expected a client that authenticates, or none", status=401)
-    if not any(_fits(subject, pattern) for pattern in trusted.subjects):
-        raise _bad("sub: expected a workload that is let in")
+    if not any(_matches(subject, pattern) for pattern in trusted.subjects):
+        raise _bad("sub: expected a workload that the settings allow")
     return AcceptedAssertion(
         subject=f"{name}:{subject}",
         client_id=client.id if client is not None else f"{name}:{subject}",
@@ -113,7 +118,7 @@ def accept_assertion(
     )
 
 
-def _of_user(
+def _accept_id_jag(
     ledger: Ledger,
     config: Config,
     client: RegisteredClient | None,
@@ -128,14 +133,14 @@ def _of_user(
         raise _bad("client_id: expected the client that authenticates")
     id = claims.get("jti")
     if not isinstance(id, str) or not id:
-        raise _bad("jti: expected one")
+        raise _bad("jti: expected a value, got none")
     key = digest_of(f"{trusted.issuer} {id}")
     if ledger.get("jag", key) is not None:
         raise _bad("jti: the assertion was used before")
     if ledger.count("jag") >= _MAX_REMEMBERED:
-        raise too_often(_SKEW)
+        raise too_often(_SKEW_SECONDS)
     # Remembered until it expires: an ID-JAG is valid once.
-    ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW)
+    ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW_SECONDS)
     named = claims.get("resource")
     if not isinstance(named, str):
         raise _bad("resource: expected the MCP server it is for")
@@ -152,7 +157,7 @@ def _of_user(
     )
 
 
-def _fits(subject: str, pattern: str) -> bool:
+def _matches(subject: str, pattern: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), subject) is not None
 
 

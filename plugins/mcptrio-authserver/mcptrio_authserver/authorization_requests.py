@@ -26,7 +26,7 @@ __all__ = ["AuthorizationRequest", "ReturnedRefusal", "read_authorization_reques
 # A SHA-256 in base64url.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 # Longest state in characters.
-_STATE: Final = 2048
+_MAX_STATE_CHARS: Final = 2048
 
 
 @frozen(kw_only=True)
@@ -123,8 +123,8 @@ def read_authorization_request(
         )
     # From here on the redirect URI is valid, so errors may be returned to the client.
     state, issuer = query.get("state"), config.issuer
-    if state is not None and len(state) > _STATE:
-        raise Refusal("invalid_request", f"state: expected at most {_STATE} characters")
+    if state is not None and len(state) > _MAX_STATE_CHARS:
+        raise Refusal("invalid_request", f"state: expected at most {_MAX_STATE_CHARS} characters")
 
     def refused(error: str, description: str) -> ReturnedRefusal:
         parameters = {"error": error, "error_description": description}

@@ -77,8 +77,8 @@ class AuthorizationServer:
             outgoing = OutgoingRequests(
                 self.config,
                 store,
-                fetch=self._fetch or _guarded(self.config),
-                fetch_named=self._fetch or _guarded(self.config, named=True),
+                fetch=self._fetch or _make_fetch(self.config),
+                fetch_named=self._fetch or _make_fetch(self.config, named=True),
                 clock=self._clock,
             )
             service = Service(self.config, store, directory, outgoing, self._clock)
@@ -113,7 +113,7 @@ class AuthorizationServer:
         await app(scope, receive, send)
 
 
-def _guarded(config: Config, *, named: bool = False) -> Fetch:
+def _make_fetch(config: Config, *, named: bool = False) -> Fetch:
     """Return a Fetch that is limited to allowed addresses.
 
     Args:

@@ -8,6 +8,6 @@ __all__ = ["is_number"]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether a claim is a number."""
+    """Return True if a claim is a number."""
     # bool is a subclass of int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool)

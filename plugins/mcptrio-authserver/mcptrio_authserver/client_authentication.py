@@ -23,8 +23,8 @@ from .clients import RegisteredClient, find_client
 from .config import Config
 from .ledger import Ledger
 from .opaque import MAX_TOKEN_CHARS, digest_of, is_same
-from .published_keys import kept_keys
-from .rates import Rate, count_attempt, forget_attempts, neighbourhood
+from .published_keys import cached_keys
+from .rates import Rate, address_key, count_attempt, forget_attempts
 from .refusals import Refusal, too_often
 
 __all__ = ["ASSERTION", "UnverifiedClient", "authenticate_client", "read_credentials"]
@@ -34,13 +34,13 @@ ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 # authenticate the client.
 _TYPES: Final = frozenset({"", "jwt", "client-authentication+jwt"})
 # Seconds by which the client's clock may differ.
-_SKEW: Final = 60.0
+_SKEW_SECONDS: Final = 60.0
 # Longest remaining lifetime of an assertion in seconds; it is remembered for as long.
-_AHEAD: Final = 600.0
+_MAX_LIFETIME_SECONDS: Final = 600.0
 # Assertions of one client that are remembered.
-_PROOFS: Final = 10_000
-# A digest for comparison if the client is unknown, so that takes as long as a wrong secret.
-_NOBODY: Final = "0" * 64
+_MAX_ASSERTIONS: Final = 10_000
+# A digest for comparison if the client is unknown, so that it takes as long as a wrong secret.
+_NO_DIGEST: Final = "0" * 64
 
 
 @frozen(kw_only=True)
@@ -106,7 +106,7 @@ def authenticate_client(
         return client
     # Limited, because secrets that operators choose may have less than 256 bits.
     rate = Rate(kind="client", most=config.login_attempts * 10, seconds=config.login_window)
-    key = f"{neighbourhood(address)} {digest_of(credentials.client_id)}"
+    key = f"{address_key(address)} {digest_of(credentials.client_id)}"
     if (wait := count_attempt(ledger, rate, key, now)) > 0:
         raise too_often(wait)
     if credentials.method == "private_key_jwt":
@@ -121,12 +121,12 @@ def authenticate_client(
 
 def _check_secret(client: RegisteredClient | None, credentials: UnverifiedClient) -> None:
     secret = (credentials.secret or "")[:MAX_TOKEN_CHARS]
-    digest = client.secret_digest if client is not None and client.secret_digest is not None else _NOBODY
-    good = is_same(secret, digest)
+    digest = client.secret_digest if client is not None and client.secret_digest is not None else _NO_DIGEST
+    is_valid = is_same(secret, digest)
     methods = {client.auth_method} if client is not None else set()
     if client is not None and client.is_trusted and client.secret_digest is not None:
         methods = {"client_secret_basic", "client_secret_post"}
-    if not good or credentials.method not in methods:
+    if not is_valid or credentials.method not in methods:
         raise _unknown("the client is not known, or did not authenticate")
 
 
@@ -139,11 +139,18 @@ def _check_assertion(
         if client.keys is not None:
             keys = KeySet.read(client.keys)
         else:
-            keys = kept_keys(ledger, client.jwks_uri or "")
+            keys = cached_keys(ledger, client.jwks_uri or "")
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=_TYPES).claims
         # RFC 9700 requires the issuer; most clients use the token endpoint.
-        here = (config.addresses.issuer, config.addresses.url("token"))
-        check_claims(claims, audience=here, sole_audience=True, now=now, skew=_SKEW, max_lifetime=_AHEAD)
+        audiences = (config.addresses.issuer, config.addresses.url("token"))
+        check_claims(
+            claims,
+            audience=audiences,
+            sole_audience=True,
+            now=now,
+            skew=_SKEW_SECONDS,
+            max_lifetime=_MAX_LIFETIME_SECONDS,
+        )
     except (BadToken, BadKey) as error:
         raise _unknown(f"client_assertion: {error}") from None
     if claims.get("iss") != client.id or claims.get("sub") != client.id:
@@ -155,9 +162,9 @@ def _check_assertion(
     # RFC 7523 section 3: an assertion with a used jti is a replay.
     if ledger.get("assertion", key) is not None:
         raise _unknown("client_assertion: it was used before")
-    if ledger.count("assertion", client.id) >= _PROOFS:
-        raise too_often(_AHEAD)
-    ledger.put("assertion", key, {}, until=expires + _SKEW, group=client.id)
+    if ledger.count("assertion", client.id) >= _MAX_ASSERTIONS:
+        raise too_often(_MAX_LIFETIME_SECONDS)
+    ledger.put("assertion", key, {}, until=expires + _SKEW_SECONDS, group=client.id)
 
 
 def _basic(authorization: str) -> tuple[str, str]:

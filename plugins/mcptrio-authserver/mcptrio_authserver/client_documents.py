@@ -24,10 +24,10 @@ from .client_metadata import read_client_metadata
 from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
-from .rates import Rate, count_attempt, neighbourhood
+from .rates import Rate, address_key, count_attempt
 from .refusals import Refusal, too_often
 
-__all__ = ["FetchedClient", "fetch_client", "is_document", "keep_client", "needs_fetch"]
+__all__ = ["FetchedClient", "cache_client", "fetch_client", "is_document", "needs_fetch"]
 
 _MAX_URL_CHARS: Final = 1024
 # Largest document in bytes; the draft suggests 5 KiB.
@@ -58,7 +58,7 @@ class FetchedClient:
 
 
 def is_document(client_id: str, config: Config) -> bool:
-    """Return whether a client id is the URL of a metadata document.
+    """Return True if a client id is the URL of a metadata document.
 
     Raises:
         Refusal: It is a URL that a document may not have.
@@ -88,7 +88,7 @@ def is_document(client_id: str, config: Config) -> bool:
 
 
 def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: float) -> bool:
-    """Return whether the document of a client has to be fetched.
+    """Return True if the document of a client has to be fetched.
 
     Raises:
         Refusal: It was unavailable a short time ago, or this address has caused too many requests.
@@ -98,12 +98,12 @@ def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: flo
         if "problem" in record:
             raise Refusal("invalid_client", str(record["problem"]))
         return False
-    if (wait := count_attempt(ledger, _RATE, neighbourhood(address), now)) > 0:
+    if (wait := count_attempt(ledger, _RATE, address_key(address), now)) > 0:
         raise too_often(wait)
     return True
 
 
-def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal, now: float) -> None:
+def cache_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal, now: float) -> None:
     """Store the result of fetching a document."""
     if isinstance(fetched, Refusal):
         ledger.put(

@@ -24,13 +24,13 @@ __all__ = ["RegistrationMetadata", "read_client_metadata"]
 # Without client_credentials: no user would have consented to the tokens of such a client.
 _GRANTS: Final = ("authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 # Longest client name in characters.
-_NAME: Final = 100
+_MAX_NAME_CHARS: Final = 100
 # Redirect URIs of one client.
-_REDIRECTS: Final = 20
+_MAX_REDIRECTS: Final = 20
 # Entries of the other lists.
-_ENTRIES: Final = 50
+_MAX_ENTRIES: Final = 50
 # Keys of one client.
-_KEYS: Final = 20
+_MAX_KEYS: Final = 20
 
 
 @frozen(kw_only=True)
@@ -60,7 +60,7 @@ def read_client_metadata(
     Raises:
         Refusal: ``invalid_redirect_uri`` or ``invalid_client_metadata``.
     """
-    redirects = _texts(document, "redirect_uris", _REDIRECTS)
+    redirects = _texts(document, "redirect_uris", _MAX_REDIRECTS)
     stated = document.get("application_type")
     if stated not in (None, "web", "native"):
         raise _wrong("application_type: expected web or native")
@@ -70,13 +70,13 @@ def read_client_metadata(
             check_redirect_uri(uri, stated, app_schemes)
         except ValueError as error:
             raise Refusal("invalid_redirect_uri", str(error)) from None
-    grants = _texts(document, "grant_types", _ENTRIES) or ("authorization_code",)
+    grants = _texts(document, "grant_types", _MAX_ENTRIES) or ("authorization_code",)
     if "authorization_code" in grants and not redirects:
         raise Refusal("invalid_redirect_uri", "redirect_uris: expected at least one")
     known = tuple(grant for grant in grants if grant in _GRANTS)
     if not known:
         raise _wrong(f"grant_types: expected some of {', '.join(_GRANTS)}, got none of them")
-    responses = _texts(document, "response_types", _ENTRIES)
+    responses = _texts(document, "response_types", _MAX_ENTRIES)
     if responses is not None and responses and "code" not in responses:
         raise _wrong("response_types: expected code")
     method = document.get("token_endpoint_auth_method", default_method)
@@ -101,8 +101,8 @@ def _name(document: Mapping[str, Any]) -> str | None:
     name = document.get("client_name")
     if name is None:
         return None
-    if not isinstance(name, str) or len(name) > _NAME:
-        raise _wrong(f"client_name: expected at most {_NAME} characters")
+    if not isinstance(name, str) or len(name) > _MAX_NAME_CHARS:
+        raise _wrong(f"client_name: expected at most {_MAX_NAME_CHARS} characters")
     # Users read the name on the consent page: control and formatting characters could hide or reverse the text around
     # it.
     kept = "".join(each for each in name if unicodedata.category(each)[0] not in "CZ" or each == " ")
@@ -114,9 +114,9 @@ def _keys(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str | 
     if keys is not None and uri is not None:
         raise _wrong("jwks: expected jwks or jwks_uri, got both")
     if keys is not None and not (
-        isinstance(keys, dict) and isinstance(keys.get("keys"), list) and len(keys["keys"]) <= _KEYS
+        isinstance(keys, dict) and isinstance(keys.get("keys"), list) and len(keys["keys"]) <= _MAX_KEYS
     ):
-        raise _wrong(f"jwks: expected a JSON Web Key set of at most {_KEYS} keys")
+        raise _wrong(f"jwks: expected a JSON Web Key set of at most {_MAX_KEYS} keys")
     if uri is not None:
         try:
             check_url(uri if isinstance(uri, str) else "", "jwks_uri")

@@ -39,7 +39,7 @@ class RegisteredClient:
         keys: The client's public keys as a JWK set.
         jwks_uri: The URL of its public keys.
         scopes: The scopes that it may be granted; ``None`` for all.
-        introspect: True if it may ask about all tokens.
+        introspect: True if it may introspect all tokens.
         dpop: True if its tokens must be bound to a key.
         made: The time of the registration, in seconds since 1970.
         used: The time at which the client last received a token, in seconds since 1970; 0 for never.
@@ -127,7 +127,7 @@ def remove_client(ledger: Ledger, id: str) -> tuple[bool, int]:
     """Remove a client outside the settings, and end the grants of any client.
 
     Returns:
-        Whether the client was stored, and the number of ended grants.
+        True if the client was stored, and the number of ended grants.
     """
     known = [ledger.delete(kind, id) for kind in ("client", "document")]
     grants = [grant for grant in list_grants(ledger) if grant.client_id == id]

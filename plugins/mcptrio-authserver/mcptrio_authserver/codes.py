@@ -114,7 +114,7 @@ def redeem_code(
     """
     text = form.get("code", "")[:MAX_TOKEN_CHARS]
     if not text:
-        raise Refusal("invalid_request", "code: expected one")
+        raise Refusal("invalid_request", "code: expected a value, got none")
     digest = digest_of(text)
     spent = ledger.get("spent", digest)
     if spent is not None:

@@ -37,12 +37,12 @@ SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]{1,128}")
 _GRANTS = ("authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 _DAY = 86_400
 # Minimum length of a client secret in characters.
-_SECRET = 16
+_MIN_SECRET_CHARS = 16
 # Longest JSON Web Key set in characters.
-_DOCUMENT = 64 * 1024
-_ISSUER = re.compile(r"[A-Za-z0-9_.-]+")
+_MAX_JWKS_CHARS = 64 * 1024
+_ISSUER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # Prefixes of subjects that do not belong to a trusted issuer.
-_TAKEN = frozenset({"upstream", "client"})
+_RESERVED_NAMES = frozenset({"upstream", "client"})
 
 
 def default_folder() -> Path:
@@ -91,7 +91,7 @@ class ClientSettings:
     """The scopes that it may be granted; by default all."""
 
     introspect: bool = False
-    """Allow it to ask about all tokens, for resource servers."""
+    """Allow it to introspect all tokens, for resource servers."""
 
     dpop: bool = False
     """Issue its tokens only with a proof of possession (DPoP)."""
@@ -102,8 +102,8 @@ class ClientSettings:
         for grant in self.grant_types:
             if grant not in _GRANTS:
                 raise ValueError(f"grant_types: expected some of {', '.join(_GRANTS)}, got {grant!r}")
-        if self.secret is not None and len(self.secret.reveal()) < _SECRET:
-            raise ValueError(f"secret: expected at least {_SECRET} characters")
+        if self.secret is not None and len(self.secret.reveal()) < _MIN_SECRET_CHARS:
+            raise ValueError(f"secret: expected at least {_MIN_SECRET_CHARS} characters")
         if sum(each is not None for each in (self.secret, self.jwks, self.jwks_uri)) > 1:
             raise ValueError("secret: expected one of secret, jwks and jwks_uri, got several")
         if self.jwks_uri is not None:
@@ -126,7 +126,7 @@ class ClientSettings:
         if self.jwks is None:
             return None
         problem = "jwks: expected a JSON Web Key set of public keys"
-        if len(self.jwks) > _DOCUMENT:
+        if len(self.jwks) > _MAX_JWKS_CHARS:
             raise ValueError(f"{problem}, got {len(self.jwks)} characters")
         try:
             document = json.loads(self.jwks)
@@ -149,7 +149,7 @@ class TrustedIssuer:
     """The ``iss`` of the assertions, from which its metadata is found."""
 
     jwks_uri: str | None = None
-    """The URL of its keys; by default as its metadata says."""
+    """The URL of its keys; by default taken from its metadata."""
 
     kind: Literal["id-jag", "workload"] = "id-jag"
     """``id-jag``: a company's identity provider, which identifies its users and names the client. ``workload``: a
@@ -335,7 +335,7 @@ class Config:
                 raise ValueError(f"clients: expected ids of 1 to 200 visible characters, got {id[:200]!r}")
         for name in self.trusted_issuers:
             # Subjects are "name:subject", so a name must not allow one subject to stand for two principals.
-            if name in _TAKEN or not _ISSUER.fullmatch(name):
+            if name in _RESERVED_NAMES or not _ISSUER_NAME.fullmatch(name):
                 raise ValueError(
                     "trusted_issuers: expected names of A to Z, a to z, digits, and _ . -, but neither upstream nor"
                     f" client, got {name[:200]!r}"

@@ -12,12 +12,12 @@ from typing import Final
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of
-from .rates import Rate, count_attempt, forget_attempts, neighbourhood, take_back_attempt
+from .rates import Rate, address_key, count_attempt, forget_attempts, take_back_attempt
 
 __all__ = ["count_login", "forgive_login"]
 
 # Factor of the limits for one user from all addresses, and for one address with all names.
-_WIDER: Final = 10
+_WIDE_FACTOR: Final = 10
 
 
 def count_login(ledger: Ledger, config: Config, name: str, address: str | None, now: float) -> float:
@@ -41,14 +41,14 @@ def forgive_login(ledger: Ledger, config: Config, name: str, address: str | None
 
 
 def _counters(config: Config, name: str, address: str | None) -> list[tuple[Rate, str]]:
-    place = neighbourhood(address)
+    source = address_key(address)
     # Users sometimes type a password into the name field, so only a digest is stored.
     user = digest_of(name)
-    narrow, wide = config.login_attempts, config.login_attempts * _WIDER
+    narrow, wide = config.login_attempts, config.login_attempts * _WIDE_FACTOR
     # The order matters: an attempt that one counter rejects is not counted by the next, so no one address can lock a
     # user out everywhere.
     return [
-        (Rate(kind="login-address", most=wide, seconds=config.login_window), place),
-        (Rate(kind="login", most=narrow, seconds=config.login_window), f"{user} {place}"),
+        (Rate(kind="login-address", most=wide, seconds=config.login_window), source),
+        (Rate(kind="login", most=narrow, seconds=config.login_window), f"{user} {source}"),
         (Rate(kind="login-user", most=wide, seconds=config.login_window), user),
     ]

@@ -38,5 +38,5 @@ def digest_of(text: str) -> str:
 
 
 def is_same(text: str, digest: str) -> bool:
-    """Return whether a secret has this digest, in constant time."""
+    """Return True if a secret has this digest, in constant time."""
     return hmac.compare_digest(digest_of(text), digest)

@@ -18,12 +18,12 @@ from mcptrio.errors import RequestFailed
 
 from .assertions import issuer_of
 from .client_authentication import UnverifiedClient, read_credentials
-from .client_documents import FetchedClient, fetch_client, is_document, keep_client, needs_fetch
+from .client_documents import FetchedClient, cache_client, fetch_client, is_document, needs_fetch
 from .clients import RegisteredClient, find_client
 from .config import Config
 from .grants import end_grant, find_refreshed
 from .ledger import Ledger, Store
-from .published_keys import fetch_keys, keep_keys, kept_keys, needs_keys, where_keys_are
+from .published_keys import cache_keys, cached_keys, fetch_keys, find_jwks_uri, needs_keys
 from .refusals import Refusal
 from .upstream import Provider, UpstreamEnded, UpstreamLogin, exchange, find_provider, renew
 from .upstream_tokens import UpstreamTokens
@@ -33,7 +33,7 @@ __all__ = ["OutgoingRequests"]
 T = TypeVar("T")
 
 # Concurrent requests.
-_OUT: Final = 8
+_MAX_REQUESTS: Final = 8
 # Seconds for which metadata of the provider and of issuers is kept.
 _METADATA_CACHE_SECONDS: Final = 3600.0
 # Seconds until metadata is requested again after a failure.
@@ -59,7 +59,7 @@ class OutgoingRequests:
         self._fetch = fetch
         self._fetch_named = fetch_named
         self._clock = clock
-        self._limit = trio.CapacityLimiter(_OUT)
+        self._limiter = trio.CapacityLimiter(_MAX_REQUESTS)
         self._provider: tuple[float, Provider | Refusal] | None = None
 
     async def client(self, id: str, address: str | None) -> RegisteredClient | None:
@@ -76,7 +76,7 @@ class OutgoingRequests:
                     fetched = await self._drive(fetch_client(id, self._config.app_schemes))
                 except Refusal as refusal:
                     fetched = refusal
-                await self._store.transact(lambda ledger: keep_client(ledger, id, fetched, now))
+                await self._store.transact(lambda ledger: cache_client(ledger, id, fetched, now))
                 if isinstance(fetched, Refusal):
                     raise fetched
         return await self._store.transact(lambda ledger: find_client(ledger, self._config, id))
@@ -94,7 +94,7 @@ class OutgoingRequests:
             return None
         client = await self.client(credentials.client_id, address)
         if client is not None and client.jwks_uri is not None and credentials.assertion is not None:
-            await self._keep_keys(client.jwks_uri, credentials.assertion, named=client.is_trusted)
+            await self._cache_keys(client.jwks_uri, credentials.assertion, named=client.is_trusted)
         return credentials
 
     async def issuer_keys(self, assertion: str) -> KeySet:
@@ -104,9 +104,9 @@ class OutgoingRequests:
             Refusal: The issuer is not trusted, or its keys are unavailable.
         """
         _, trusted = issuer_of(self._config, assertion)
-        url = trusted.jwks_uri if trusted.jwks_uri is not None else await self._where_keys_are(trusted.issuer)
-        await self._keep_keys(url, assertion, named=True)
-        return await self._store.transact(lambda ledger: kept_keys(ledger, url))
+        url = trusted.jwks_uri if trusted.jwks_uri is not None else await self._find_jwks_uri(trusted.issuer)
+        await self._cache_keys(url, assertion, named=True)
+        return await self._store.transact(lambda ledger: cached_keys(ledger, url))
 
     async def renew(self, tokens: UpstreamTokens, refresh_token: str, client_id: str) -> UpstreamTokens:
         """Ask the provider whether a user's login is still valid; end the grant if it is not.
@@ -160,14 +160,14 @@ class OutgoingRequests:
 
     # Private
 
-    async def _where_keys_are(self, issuer: str) -> str:
+    async def _find_jwks_uri(self, issuer: str) -> str:
         """Return the URL of an issuer's keys from its metadata. Failures are cached for a short time too."""
         known = await self._store.transact(lambda ledger: ledger.get("keys-of", issuer))
         if known is None:
             now = self._clock()
             try:
                 known, until = (
-                    {"url": await self._drive(where_keys_are(issuer), named=True)},
+                    {"url": await self._drive(find_jwks_uri(issuer), named=True)},
                     now + _METADATA_CACHE_SECONDS,
                 )
             except Refusal as refusal:
@@ -178,7 +178,7 @@ class OutgoingRequests:
             raise Refusal("temporarily_unavailable", str(known["problem"]), status=503)
         return str(known["url"])
 
-    async def _keep_keys(self, url: str, token: str, *, named: bool) -> None:
+    async def _cache_keys(self, url: str, token: str, *, named: bool) -> None:
         now = self._clock()
         if await self._store.transact(lambda ledger: needs_keys(ledger, url, token, now)):
             fetched: KeySet | Refusal
@@ -186,7 +186,7 @@ class OutgoingRequests:
                 fetched = await self._drive(fetch_keys(url), named=named)
             except Refusal as refusal:
                 fetched = refusal
-            await self._store.transact(lambda ledger: keep_keys(ledger, url, fetched, now))
+            await self._store.transact(lambda ledger: cache_keys(ledger, url, fetched, now))
             if isinstance(fetched, Refusal):
                 raise fetched
 
@@ -199,7 +199,7 @@ class OutgoingRequests:
         Raises:
             Refusal: The flow raised it, or a server is unreachable.
         """
-        async with self._limit:
+        async with self._limiter:
             try:
                 return await drive(flow, self._fetch_named if named else self._fetch)
             except RequestFailed:

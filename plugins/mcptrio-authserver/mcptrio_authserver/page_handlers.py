@@ -39,7 +39,7 @@ class PageHandlers:
 
         query = bytes(request.query_string)
         cookie = self._cookie()
-        authorization = await self._service.ask(query, cookie, request.remote_addr)
+        authorization = await self._service.read_request(query, cookie, request.remote_addr)
         if authorization.request.silent:
             error = "login_required" if authorization.session is None else "consent_required"
             raise authorization.request.refusal(error, "the user has to be asked")
@@ -54,7 +54,7 @@ class PageHandlers:
         cookie = self._cookie()
         query = bytes(request.query_string)
         # Without a client's request, the user comes from the page of grants.
-        authorization = await self._service.ask(query, None, request.remote_addr) if query else None
+        authorization = await self._service.read_request(query, None, request.remote_addr) if query else None
         self._check(form, cookie, _query_of(authorization), "login")
         name, password = form.get("username", "")[:64], form.get("password", "")
         done = await self._service.log_in(name, password, request.remote_addr)
@@ -82,7 +82,7 @@ class PageHandlers:
 
         form = await self._form()
         cookie = self._cookie()
-        authorization = await self._service.ask(bytes(request.query_string), cookie, request.remote_addr)
+        authorization = await self._service.read_request(bytes(request.query_string), cookie, request.remote_addr)
         self._check(form, cookie, authorization.request.query, _consent_form(authorization))
         decision = form.get("decision")
         if decision == "switch" and cookie is not None:
@@ -108,7 +108,9 @@ class PageHandlers:
         if cookie is None:
             raise Refusal("invalid_request", "expected the browser in which the login was begun")
         try:
-            location = await self._service.come_back(bytes(request.query_string), cookie, request.remote_addr)
+            location = await self._service.return_from_upstream(
+                bytes(request.query_string), cookie, request.remote_addr
+            )
         except ReturnedRefusal as refusal:
             # The user has consented to this client, so it may receive the error.
             return self._redirect(refusal.location)

@@ -19,7 +19,7 @@ from .authorization_requests import AuthorizationRequest
 from .clients import RegisteredClient
 from .config import Config
 from .grants import TokenGrant
-from .moments import shown_moment
+from .time_format import format_time
 
 __all__ = ["STYLE", "client_values", "consent_forms", "consent_values", "grants_values", "policy", "problem_sentence"]
 
@@ -145,8 +145,8 @@ def grants_values(config: Config, grants: Sequence[TokenGrant]) -> dict[str, Any
                 "resource": grant.resource,
                 # A scope may have been removed from the settings since the grant.
                 "scopes": [(scope, config.scopes.get(scope)) for scope in grant.scopes],
-                "begun": shown_moment(grant.begun),
-                "ends": shown_moment(grant.ends),
+                "begun": format_time(grant.begun),
+                "ends": format_time(grant.ends),
             }
             for grant in grants
         ],

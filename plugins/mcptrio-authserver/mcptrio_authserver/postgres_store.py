@@ -82,7 +82,7 @@ class PostgresStore:
         self._link = PostgresLink(address, timeout=settings.timeout)
         self._timeout = settings.timeout
         self._clock = clock
-        self._turns = trio.Lock()
+        self._lock = trio.Lock()
         self._thread = trio.CapacityLimiter(1)
 
     async def transact(self, work: Callable[[Ledger], T]) -> T:
@@ -93,20 +93,20 @@ class PostgresStore:
                 the transaction may be done.
         """
         label = self._link.address.label
-        if self._turns.statistics().tasks_waiting >= _MAX_WAITING:
+        if self._lock.statistics().tasks_waiting >= _MAX_WAITING:
             raise StoreFailed(f"{label}: {_MAX_WAITING} transactions are waiting already")
         with trio.move_on_after(self._timeout) as waiting:
-            await self._turns.acquire()
+            await self._lock.acquire()
         if waiting.cancelled_caught:
             raise StoreFailed(f"{label}: the transactions before this one took more than {self._timeout:g} s")
         try:
             return await self._in_thread(partial(_transact, work=work, now=self._clock))
         finally:
-            self._turns.release()
+            self._lock.release()
 
     async def delete_expired(self) -> int:
         """Delete a few thousand expired records; return their number, 0 if none is left."""
-        async with self._turns:
+        async with self._lock:
             return await self._in_thread(partial(_expire, now=self._clock))
 
     async def aclose(self) -> None:
@@ -144,7 +144,7 @@ class PostgresStore:
 async def open_postgres_store(
     settings: LedgerSettings, *, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[PostgresStore]:
-    """Open the store in a database, whose table :func:`migrate_postgres_store` has made.
+    """Open the store in a database. Its table is created by :func:`migrate_postgres_store`.
 
     Args:
         clock: Returns seconds since 1970.

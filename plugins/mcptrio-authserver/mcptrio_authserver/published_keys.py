@@ -19,7 +19,7 @@ from mcptrio.errors import AuthorizationError, RequestFailed
 from .ledger import Ledger
 from .refusals import Refusal
 
-__all__ = ["fetch_keys", "keep_keys", "kept_keys", "needs_keys", "where_keys_are"]
+__all__ = ["cache_keys", "cached_keys", "fetch_keys", "find_jwks_uri", "needs_keys"]
 
 # Seconds for which keys are used.
 _CACHE_SECONDS: Final = 3600.0
@@ -29,7 +29,7 @@ _REFRESH_INTERVAL: Final = 60.0
 _MAX_KEY_SETS: Final = 1000
 
 
-def where_keys_are(issuer: str) -> Flow[str]:
+def find_jwks_uri(issuer: str) -> Flow[str]:
     """Return the ``jwks_uri`` of an issuer.
 
     Raises:
@@ -64,7 +64,7 @@ def fetch_keys(url: str) -> Flow[KeySet]:
 
 
 def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:
-    """Return whether keys have to be fetched for a token: none are cached, or none matches it."""
+    """Return True if keys have to be fetched for a token: none are cached, or none matches it."""
     record = ledger.get("keys", url)
     if record is None:
         return True
@@ -75,7 +75,7 @@ def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:
     return not KeySet.read(record["keys"]).candidates(header) and now - float(record["then"]) > _REFRESH_INTERVAL
 
 
-def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -> None:
+def cache_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -> None:
     """Store the result of fetching keys. After a failure, the earlier keys stay valid as long as before."""
     value: dict[str, Any]
     if isinstance(fetched, KeySet):
@@ -86,7 +86,7 @@ def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -
     ledger.put("keys", url, value, until=float(value["until"]), most=_MAX_KEY_SETS)
 
 
-def kept_keys(ledger: Ledger, url: str) -> KeySet:
+def cached_keys(ledger: Ledger, url: str) -> KeySet:
     """Return the cached keys; an empty set if none are cached."""
     record = ledger.get("keys", url)
     return KeySet.read(record["keys"]) if record is not None else KeySet(())

@@ -14,9 +14,9 @@ from mcptrio.net import network_of
 
 from .ledger import Ledger
 
-__all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood", "take_back_attempt"]
+__all__ = ["Rate", "address_key", "count_attempt", "forget_attempts", "take_back_attempt"]
 
-# Counters of one kind. When full, the oldest is evicted; to profit, an attacker needs as many addresses or names.
+# Counters of one kind. When full, the oldest is evicted; an attacker needs as many addresses or names to cause that.
 _MAX_COUNTERS: Final = 20_000
 
 
@@ -62,6 +62,6 @@ def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
         ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, most=_MAX_COUNTERS)
 
 
-def neighbourhood(address: str | None) -> str:
+def address_key(address: str | None) -> str:
     """Return the key of an address: for IPv6 its /64, the smallest block that providers assign to a customer."""
     return "unknown" if address is None else network_of(address)

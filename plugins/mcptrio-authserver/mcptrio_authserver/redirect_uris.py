@@ -21,7 +21,7 @@ _MAX_URI_CHARS: Final = 2048
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 # Schemes that a browser would execute, open or dial instead of starting an app.
-_NEVER: Final = frozenset(
+_FORBIDDEN_SCHEMES: Final = frozenset(
     {"about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "mailto", "ms-msdt"}
     | {"search-ms", "shell", "ssh", "tel", "vbscript", "view-source", "ws", "wss"}
 )
@@ -59,7 +59,7 @@ def check_redirect_uri(
         if application_type == "web":
             raise ValueError(f"expected https redirect URIs of a web application, got {uri[:200]!r}")
         return
-    if scheme in ("http", "https") or scheme.lower() in _NEVER or not _SCHEME.fullmatch(scheme):
+    if scheme in ("http", "https") or scheme.lower() in _FORBIDDEN_SCHEMES or not _SCHEME.fullmatch(scheme):
         raise ValueError(
             f"expected a redirect URI of https, of http on this machine, or of an app's own scheme, got {uri[:200]!r}"
         )
@@ -74,7 +74,7 @@ def check_redirect_uri(
 
 
 def is_registered(uri: str, registered: Sequence[str]) -> bool:
-    """Return whether a request may name a redirect URI."""
+    """Return True if a request may name a redirect URI."""
     if uri in registered:
         return True
     # RFC 8252 section 7.3: on this machine the port may differ, because a program uses any free one. That is applied to
@@ -84,7 +84,7 @@ def is_registered(uri: str, registered: Sequence[str]) -> bool:
 
 
 def is_local(uri: str) -> bool:
-    """Return whether it leads to a program on the user's machine, where another program may have taken its place."""
+    """Return True if it leads to a program on the user's machine, where another program may receive the code."""
     parts = urlsplit(uri)
     return parts.scheme not in ("http", "https") or is_loopback(parts.hostname or "")
 

@@ -18,16 +18,15 @@ from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of, new_id, new_opaque
-from .rates import Rate, count_attempt, neighbourhood
+from .rates import Rate, address_key, count_attempt
 from .refusals import Refusal, too_often
 
 __all__ = ["note_use", "register_client"]
 
 # Seconds for which a client is kept before its first use.
-_UNUSED: Final = 3600.0
-# The groups of registered clients.
+_UNUSED_SECONDS: Final = 3600.0
+# The two groups of registered clients.
 _NEW, _USED = "new", "used"
-"""The two groups of registered clients."""
 
 
 def register_client(
@@ -49,7 +48,7 @@ def register_client(
     if not config.registration:
         raise Refusal("access_denied", "clients are registered by the operator of this server", status=403)
     rate = Rate(kind="register", most=config.registrations_per_hour, seconds=3600)
-    if (wait := count_attempt(ledger, rate, neighbourhood(address), now)) > 0:
+    if (wait := count_attempt(ledger, rate, address_key(address), now)) > 0:
         raise too_often(wait)
     metadata = read_client_metadata(document, default_method="client_secret_basic", app_schemes=config.app_schemes)
     used = ledger.count("client", _USED)
@@ -73,7 +72,7 @@ def register_client(
     )
     # A flood of registrations evicts only unused clients, the oldest first; clients that a user has authorized stay.
     room = config.max_clients - used
-    ledger.put("client", client.id, client.record(), until=now + _UNUSED, group=_NEW, most=room)
+    ledger.put("client", client.id, client.record(), until=now + _UNUSED_SECONDS, group=_NEW, most=room)
     answer: dict[str, Any] = {
         "client_id": client.id,
         "client_id_issued_at": int(now),

@@ -38,4 +38,4 @@ def resource_of(config: Config, requested: str | None) -> str:
             return resource
     if wanted and not config.resources and origin(wanted) == config.addresses.origin:
         return wanted
-    raise Refusal("invalid_target", "resource: expected an MCP server that this authorization server gives tokens for")
+    raise Refusal("invalid_target", "resource: expected an MCP server that this authorization server issues tokens for")

@@ -29,7 +29,7 @@ from .outgoing_requests import OutgoingRequests
 from .refusals import Refusal, too_often
 from .registration import register_client
 from .signing_keys import signing_keys
-from .token_requests import BEARER, TokenRequest, admit, end_renewal, give, upstream_of
+from .token_requests import BEARER, TokenRequest, authenticate_sender, end_renewal, issue_tokens, upstream_of
 from .token_status import introspect, revoke
 from .upstream import begin_upstream_login, end_upstream_login
 from .upstream_tokens import UpstreamTokens, seal_tokens
@@ -41,7 +41,7 @@ __all__ = ["AuthServerRequest", "LoggedIn", "Service"]
 T = TypeVar("T")
 
 # Logins that wait for one of the two threads that hash passwords, with 64 MiB each.
-_GUESSES: Final = 50
+_MAX_WAITING_LOGINS: Final = 50
 
 
 @frozen(kw_only=True)
@@ -94,11 +94,11 @@ class Service:
         self._directory = directory
         self._outgoing = outgoing
         self._clock = clock
-        self._guessing = trio.CapacityLimiter(2)
+        self._hash_limiter = trio.CapacityLimiter(2)
 
     # The authorization endpoint
 
-    async def ask(self, query: bytes, cookie: str | None, address: str | None) -> AuthServerRequest:
+    async def read_request(self, query: bytes, cookie: str | None, address: str | None) -> AuthServerRequest:
         """Read a client's authorization request and the session of the browser.
 
         Raises:
@@ -112,7 +112,7 @@ class Service:
         if found is None:
             return AuthServerRequest(request=request, session=None, scopes=request.scopes)
         session, user = found
-        scopes = _of_user(request.scopes, user)
+        scopes = _allowed_scopes(request.scopes, user)
         if request.scopes and not scopes:
             raise request.refusal("access_denied", "the user may grant none of these scopes")
         return AuthServerRequest(request=request, session=session, scopes=scopes)
@@ -127,13 +127,13 @@ class Service:
         )
         if wait > 0:
             return LoggedIn(wait=wait)
-        # Hashing is slow on purpose: without a limit, a flood of logins would delay all others for minutes.
-        if self._guessing.statistics().tasks_waiting >= _GUESSES:
+        # Hashing is slow on purpose: without a limit, many logins at once would delay all others for minutes.
+        if self._hash_limiter.statistics().tasks_waiting >= _MAX_WAITING_LOGINS:
             raise too_often(5)
         users = await self._directory.users()
         user = users.get(name)
-        good = await trio.to_thread.run_sync(check_password, user, password, limiter=self._guessing)
-        if user is None or not good:
+        is_valid = await trio.to_thread.run_sync(check_password, user, password, limiter=self._hash_limiter)
+        if user is None or not is_valid:
             return LoggedIn()
 
         def begin(ledger: Ledger) -> str:
@@ -189,7 +189,7 @@ class Service:
         )
         return request.answer(code)
 
-    # The provider upstream
+    # The upstream provider
 
     async def send_upstream(
         self, authorization: AuthServerRequest, scopes: tuple[str, ...], browser: str, address: str | None
@@ -213,7 +213,7 @@ class Service:
             )
         )
 
-    async def come_back(self, query: bytes, browser: str, address: str | None) -> str:
+    async def return_from_upstream(self, query: bytes, browser: str, address: str | None) -> str:
         """Process the redirect from the provider; return the URL to which the browser goes next.
 
         Raises:
@@ -223,7 +223,7 @@ class Service:
         answer = read_query(query)
         login = await self._store.transact(partial(end_upstream_login, state=answer.get("state", ""), browser=browser))
         # Read again: settings or the client may have changed while the user was at the provider.
-        authorization = await self.ask(login.query.encode(), None, address)
+        authorization = await self.read_request(login.query.encode(), None, address)
         try:
             tokens = await self._outgoing.exchange(login, answer)
         except Refusal as refusal:
@@ -274,10 +274,10 @@ class Service:
 
         def begin(ledger: Ledger) -> tuple[Any, UpstreamTokens | None]:
             now = self._clock()
-            requester = admit(ledger, self.config, request, now)
+            requester = authenticate_sender(ledger, self.config, request, now)
             return requester, upstream_of(ledger, requester, request, now)
 
-        # Two transactions, because the upstream provider is asked between them.
+        # Two transactions, because the request to the upstream provider is sent between them.
         requester, upstream = await self._store.transact(begin)
         if refreshes:
             request = evolve(request, users=users)
@@ -292,7 +292,7 @@ class Service:
                     raise renewed
                 request = evolve(request, upstream=renewed)
         return await self._store.transact(
-            lambda ledger: give(ledger, self.config, requester, request, keys, self._clock()),
+            lambda ledger: issue_tokens(ledger, self.config, requester, request, keys, self._clock()),
         )
 
     async def register(self, document: Mapping[str, Any], address: str | None) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Service:
         """Return the introspection response for a token.
 
         Raises:
-            Refusal: The client may not ask.
+            Refusal: The client may not introspect tokens.
         """
         credentials = await self._outgoing.credentials(form, authorization, address)
 
@@ -352,7 +352,7 @@ class Service:
         return (session, users[session.user]) if session is not None else None
 
 
-def _of_user(scopes: tuple[str, ...], user: User) -> tuple[str, ...]:
+def _allowed_scopes(scopes: tuple[str, ...], user: User) -> tuple[str, ...]:
     return scopes if user.scopes is None else tuple(scope for scope in scopes if scope in {*user.scopes})
 
 

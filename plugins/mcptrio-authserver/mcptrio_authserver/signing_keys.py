@@ -19,9 +19,9 @@ from .ledger import Ledger
 __all__ = ["SigningKeys", "delete_signing_keys", "signing_keys"]
 
 # Seconds between publication and first use: resource servers with cached keys then have the key in time.
-_NOTICE: Final = 3600.0
+_NOTICE_SECONDS: Final = 3600.0
 # Seconds of publication after its last token has expired, for clock differences.
-_AFTER: Final = 3600.0
+_GRACE_SECONDS: Final = 3600.0
 
 
 @frozen(kw_only=True)
@@ -40,13 +40,13 @@ class SigningKeys:
 def signing_keys(ledger: Ledger, config: Config, now: float) -> SigningKeys:
     """Return the current keys; generates the next one when it is due."""
     records = list(ledger.list("key"))
-    notice = min(_NOTICE, config.key_lifetime / 4)
+    notice = min(_NOTICE_SECONDS, config.key_lifetime / 4)
     if not records or now >= records[-1]["begins"] + config.key_lifetime - notice:
         # The first key cannot be announced in advance.
         begins = max(now + notice, records[-1]["begins"] + config.key_lifetime) if records else now
         key = Key.generate("ES256")
         record = {"jwk": key.private(), "begins": begins}
-        until = begins + 2 * config.key_lifetime + config.access_lifetime + _AFTER
+        until = begins + 2 * config.key_lifetime + config.access_lifetime + _GRACE_SECONDS
         ledger.put("key", str(key.id), record, until=until)
         records.append(record)
     begun = [record for record in records if record["begins"] <= now] or records[:1]

@@ -31,12 +31,12 @@ __all__ = ["SQLiteStore", "open_sqlite_store"]
 T = TypeVar("T")
 
 # The application id in the file header: "maut".
-_APPLICATION: Final = 0x6D617574
-_SCHEMA: Final = 1
+_APPLICATION_ID: Final = 0x6D617574
+_SCHEMA_VERSION: Final = 1
 # Seconds to wait for another process that writes.
 _LOCK_TIMEOUT: Final = 5.0
 # SQLite's default page size in bytes.
-_PAGE: Final = 4096
+_PAGE_BYTES: Final = 4096
 # Largest file in bytes; the limits of each kind of record are reached long before.
 _MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 # Transactions in the queue; further ones are refused.
@@ -68,7 +68,7 @@ class SQLiteStore:
         self._connection = connection
         self._path = path
         self._clock = clock
-        self._alone = trio.CapacityLimiter(1)
+        self._limiter = trio.CapacityLimiter(1)
 
     async def transact(self, work: Callable[[Ledger], T]) -> T:
         """Run ``work`` in a thread as a transaction.
@@ -76,13 +76,13 @@ class SQLiteStore:
         Raises:
             StoreFailed: The transaction failed, or too many are waiting.
         """
-        if self._alone.statistics().tasks_waiting >= _MAX_WAITING:
+        if self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
             raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
-        return await trio.to_thread.run_sync(self._transact, work, limiter=self._alone)
+        return await trio.to_thread.run_sync(self._transact, work, limiter=self._limiter)
 
     async def delete_expired(self) -> int:
         """Delete a few thousand expired records; return their number, 0 if none is left."""
-        return await trio.to_thread.run_sync(self._delete_expired, limiter=self._alone)
+        return await trio.to_thread.run_sync(self._delete_expired, limiter=self._limiter)
 
     def close(self) -> None:
         self._connection.close()
@@ -221,13 +221,13 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")
         # Deleted signing keys must not remain in free pages.
         connection.execute("PRAGMA secure_delete=ON")
-        connection.execute(f"PRAGMA max_page_count={_MAX_FILE_BYTES // _PAGE}")
+        connection.execute(f"PRAGMA max_page_count={_MAX_FILE_BYTES // _PAGE_BYTES}")
         connection.execute("BEGIN IMMEDIATE")
         if not _is_ours(connection, path):
             for statement in _TABLES:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={_APPLICATION}")
-            connection.execute(f"PRAGMA user_version={_SCHEMA}")
+            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
         connection.execute("COMMIT")
         opened = True
     except sqlite3.Error as error:
@@ -255,7 +255,7 @@ def _make(path: Path) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file has its tables.
+    """Return True if the file has its tables.
 
     Raises:
         StoreFailed: The file belongs to another program, or was made by a newer version.
@@ -264,10 +264,12 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     schema = connection.execute("PRAGMA user_version").fetchone()[0]
     if application == schema == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
         return False
-    if application != _APPLICATION:
+    if application != _APPLICATION_ID:
         raise StoreFailed(
             f"{path}: expected a file of mcptrio-authserver or a new one, got the database of another program"
         )
-    if schema > _SCHEMA:
-        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: made by a newer mcptrio-authserver")
+    if schema > _SCHEMA_VERSION:
+        raise StoreFailed(
+            f"{path}: expected schema {_SCHEMA_VERSION}, got {schema}: made by a newer mcptrio-authserver"
+        )
     return True

@@ -19,10 +19,10 @@ from .browser_sessions import end_sessions, list_sessions
 from .clients import list_clients, remove_client
 from .grants import end_grant, end_grants, list_grants
 from .ledger import Ledger
-from .moments import shown_moment
-from .place_options import Place, place_options
+from .location_options import StoreLocation, location_options
 from .signing_keys import delete_signing_keys
 from .store_opening import migrate_store, open_store
+from .time_format import format_time
 
 __all__ = ["client", "grant", "key", "ledger", "session"]
 
@@ -36,15 +36,15 @@ def grant() -> None:
 
 @grant.command("list")
 @click.option("--user", help="Of this user alone.")
-@place_options
-def list_granted(user: str | None, place: Place) -> None:
+@location_options
+def list_granted(user: str | None, location: StoreLocation) -> None:
     """List the grants, the oldest first, each with its id."""
-    for each in _transact(place, lambda ledger: list_grants(ledger, user)):
+    for each in _transact(location, lambda ledger: list_grants(ledger, user)):
         host = f" at {each.host}" if each.host else ""
         _print(
             f"{each.id}: {each.subject} to {each.client_name!r} ({each.client_id}){host},"
             f" {' '.join(each.scopes) or 'no scope'} for {each.resource},"
-            f" since {shown_moment(each.begun)}, until {shown_moment(each.ends)}"
+            f" since {format_time(each.begun)}, until {format_time(each.ends)}"
         )
 
 
@@ -52,8 +52,8 @@ def list_granted(user: str | None, place: Place) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--user", help="End all grants of this user.")
 @click.option("--all", "every", is_flag=True, help="End all grants of all users.")
-@place_options
-def end_granted(ids: Sequence[str], user: str | None, every: bool, place: Place) -> None:
+@location_options
+def end_granted(ids: Sequence[str], user: str | None, every: bool, location: StoreLocation) -> None:
     """End grants by their IDs. Their refresh tokens end now.
 
     A server that checks access tokens by their signature alone accepts them until they expire.
@@ -66,7 +66,7 @@ def end_granted(ids: Sequence[str], user: str | None, every: bool, place: Place)
                 raise click.ClickException(f"there is no grant {id!r}, so none was ended; `grant list` lists them")
         return len({*ids}) if ids else end_grants(ledger, user)
 
-    ended = _transact(place, work)
+    ended = _transact(location, work)
     if user is not None and not ended:
         raise click.ClickException(f"there is no grant of the user {user!r}; `grant list` lists them")
     click.echo(f"ended {_counted(ended, 'grant')}")
@@ -78,29 +78,29 @@ def client() -> None:
 
 
 @client.command("list")
-@place_options
-def list_registered(place: Place) -> None:
+@location_options
+def list_registered(location: StoreLocation) -> None:
     """List the clients that registered themselves, and those whose metadata document is cached."""
-    for each in _transact(place, list_clients):
+    for each in _transact(location, list_clients):
         if each.origin == "document":
             times = "from its document"
         else:
-            used = shown_moment(each.used) if each.used else "never"
-            times = f"registered {shown_moment(each.made)}, last used {used}"
+            used = format_time(each.used) if each.used else "never"
+            times = f"registered {format_time(each.made)}, last used {used}"
         places = " ".join(each.redirect_uris) or "no redirect URI"
         _print(f"{each.id}: {each.name!r}, {places}, {each.auth_method}, {times}")
 
 
 @client.command("remove")
 @click.argument("id")
-@place_options
-def remove_registered(id: str, place: Place) -> None:
+@location_options
+def remove_registered(id: str, location: StoreLocation) -> None:
     """Remove the client ID, and end its grants.
 
     A client in the settings loses its grants only. A client with a metadata document can be fetched again, unless
     the settings exclude its host.
     """
-    known, ended = _transact(place, lambda ledger: remove_client(ledger, id))
+    known, ended = _transact(location, lambda ledger: remove_client(ledger, id))
     if not known and not ended:
         raise click.ClickException(f"there is no client {id!r} here, and no grant of it; `client list` lists them")
     removed = f"removed {id}" if known else f"{id} is not kept here"
@@ -113,21 +113,21 @@ def session() -> None:
 
 
 @session.command("list")
-@place_options
-def list_logged_in(place: Place) -> None:
+@location_options
+def list_logged_in(location: StoreLocation) -> None:
     """List the browsers in which users are logged in, the oldest login first."""
-    for each in _transact(place, list_sessions):
-        _print(f"{each.user}: since {shown_moment(each.auth_time)}")
+    for each in _transact(location, list_sessions):
+        _print(f"{each.user}: since {format_time(each.auth_time)}")
 
 
 @session.command("end")
 @click.option("--user", help="Log this user out of all browsers.")
 @click.option("--all", "every", is_flag=True, help="Log out all users.")
-@place_options
-def end_logged_in(user: str | None, every: bool, place: Place) -> None:
+@location_options
+def end_logged_in(user: str | None, every: bool, location: StoreLocation) -> None:
     """Log users out of all browsers. Their grants stay."""
     _one_of("--user or --all", [user is not None, every])
-    ended = _transact(place, lambda ledger: end_sessions(ledger, user))
+    ended = _transact(location, lambda ledger: end_sessions(ledger, user))
     if user is not None and not ended:
         raise click.ClickException(f"there is no session of the user {user!r}; `session list` lists them")
     click.echo(f"ended {_counted(ended, 'session')}")
@@ -140,8 +140,8 @@ def key() -> None:
 
 @key.command("rotate")
 @click.option("--now", is_flag=True, help="Delete the keys at once; all access tokens become invalid.")
-@place_options
-def rotate(now: bool, place: Place) -> None:
+@location_options
+def rotate(now: bool, location: StoreLocation) -> None:
     """Delete all signing keys; the server makes a new one for the next token.
 
     Refresh tokens stay valid. A resource server with cached keys accepts old tokens until it fetches the keys again,
@@ -151,7 +151,7 @@ def rotate(now: bool, place: Place) -> None:
         raise click.UsageError(
             "expected --now, which makes all access tokens invalid; the server also rotates its keys automatically"
         )
-    deleted = _transact(place, delete_signing_keys)
+    deleted = _transact(location, delete_signing_keys)
     click.echo(f"deleted {_counted(deleted, 'key')}; the server makes a new one for the next token")
 
 
@@ -161,22 +161,22 @@ def ledger() -> None:
 
 
 @ledger.command("migrate")
-@place_options
-def migrate(place: Place) -> None:
+@location_options
+def migrate(location: StoreLocation) -> None:
     """Create the table of the database, or bring it up to date. A server never changes the table."""
-    if place.ledger is None:
+    if location.ledger is None:
         raise click.UsageError("expected --ledger URL; a file needs no migration")
-    for change in _run(partial(migrate_store, place.ledger)) or ["everything is up to date"]:
+    for change in _run(partial(migrate_store, location.ledger)) or ["everything is up to date"]:
         click.echo(change)
 
 
-def _transact(place: Place, work: Callable[[Ledger], T]) -> T:
-    path = place.folder / "state.db"
-    if place.ledger is None and not path.exists():
+def _transact(location: StoreLocation, work: Callable[[Ledger], T]) -> T:
+    path = location.folder / "state.db"
+    if location.ledger is None and not path.exists():
         raise click.ClickException(f"there is no file {path}: expected the folder of a server that has been started")
 
     async def transact() -> T:
-        async with open_store(place.folder, place.ledger) as store:
+        async with open_store(location.folder, location.ledger) as store:
             return await store.transact(work)
 
     return _run(transact)

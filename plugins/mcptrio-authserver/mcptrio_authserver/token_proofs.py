@@ -20,12 +20,12 @@ from .refusals import Refusal, too_often
 __all__ = ["current_nonce", "dpop_key_of"]
 
 # Seconds for which a nonce is issued.
-_ROTATE: Final = 300.0
+_ROTATION_SECONDS: Final = 300.0
 _NEVER_EXPIRES: Final = 1e12
 # Proofs that are remembered.
-_PROOFS: Final = 100_000
+_MAX_PROOFS: Final = 100_000
 # Proofs of one key that are remembered.
-_PER_KEY: Final = 1000
+_MAX_PROOFS_PER_KEY: Final = 1000
 
 
 def dpop_key_of(
@@ -68,7 +68,7 @@ def _nonces(ledger: Ledger, now: float) -> Nonces:
     if record is None:
         record = {"key": secrets.token_hex(32)}
         ledger.put("secret", "nonces", record, until=_NEVER_EXPIRES)
-    return Nonces(rotate=_ROTATE, clock=lambda: now, key=bytes.fromhex(record["key"]))
+    return Nonces(rotate=_ROTATION_SECONDS, clock=lambda: now, key=bytes.fromhex(record["key"]))
 
 
 def _is_new(ledger: Ledger, name: str, until: float) -> bool:
@@ -76,7 +76,7 @@ def _is_new(ledger: Ledger, name: str, until: float) -> bool:
     if ledger.get("proof", digest) is not None:
         return False
     # When full, new proofs are refused: an evicted one could be used again.
-    if ledger.count("proof", key) >= _PER_KEY or ledger.count("proof") >= _PROOFS:
+    if ledger.count("proof", key) >= _MAX_PROOFS_PER_KEY or ledger.count("proof") >= _MAX_PROOFS:
         raise too_often(60)
     ledger.put("proof", digest, {}, until=until, group=key)
     return True

@@ -1,6 +1,6 @@
 """The token endpoint, for all grants.
 
-:mod:`.service` calls it in two transactions, because the upstream provider may be asked between them.
+:mod:`.service` calls it in two transactions, between which it may send a request to the upstream provider.
 
 Source: OAuth 2.1 sections 3.2, 4.1.3, 4.2 and 4.3; RFC 6749 section 5; RFC 9449 section 5; RFC 7523 section 2.1.
 """
@@ -32,7 +32,15 @@ from .token_proofs import current_nonce, dpop_key_of
 from .upstream_tokens import UpstreamTokens, open_tokens, seal_tokens
 from .users import User
 
-__all__ = ["BEARER", "TokenRequest", "TokenRequester", "admit", "end_renewal", "give", "upstream_of"]
+__all__ = [
+    "BEARER",
+    "TokenRequest",
+    "TokenRequester",
+    "authenticate_sender",
+    "end_renewal",
+    "issue_tokens",
+    "upstream_of",
+]
 
 BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Seconds after which another request may ask the provider, if the process of the first one has ended.
@@ -74,11 +82,11 @@ class TokenRequester:
     dpop_key: str | None
 
 
-def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> TokenRequester:
+def authenticate_sender(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> TokenRequester:
     """Authenticate the sender of a token request, and check that it may use the grant.
 
     Raises:
-        Refusal: As for :func:`give`.
+        Refusal: As for :func:`issue_tokens`.
     """
     grant = request.form.get("grant_type", "")
     if grant not in _GRANTS:
@@ -95,10 +103,10 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
 def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest, now: float) -> UpstreamTokens | None:
     """Return the provider's tokens for the user of a refresh token; ``None`` without a provider.
 
-    Then no other request can use the refresh token until :func:`give` or :func:`end_renewal`.
+    Then no other request can use the refresh token until :func:`issue_tokens` or :func:`end_renewal`.
 
     Raises:
-        Refusal: As for :func:`give`.
+        Refusal: As for :func:`issue_tokens`.
     """
     token = request.form.get("refresh_token")
     if request.form.get("grant_type") != "refresh_token" or token is None or requester.client is None:
@@ -116,11 +124,11 @@ def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest
 
 
 def end_renewal(ledger: Ledger, request: TokenRequest) -> None:
-    """Let other requests use a refresh token for which the provider could not be asked."""
+    """Let other requests use a refresh token after a failed request to the provider."""
     ledger.delete("renewing", digest_of(request.form.get("refresh_token", "")))
 
 
-def give(
+def issue_tokens(
     ledger: Ledger, config: Config, requester: TokenRequester, request: TokenRequest, keys: KeySet, now: float
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Issue tokens.
@@ -220,7 +228,7 @@ def _refreshed(
     form = request.form
     token = form.get("refresh_token", "")
     if not token:
-        raise Refusal("invalid_request", "refresh_token: expected one")
+        raise Refusal("invalid_request", "refresh_token: expected a value, got none")
     end_renewal(ledger, request)
     grant = find_refreshed(ledger, token, client.id, now)
     if request.upstream is not None:
@@ -234,7 +242,7 @@ def _refreshed(
         raise Refusal("invalid_target", "resource: expected the one that was granted")
     user = request.users.get(grant.subject) if request.users is not None else None
     if (grant.upstream is None and user is None) or (grant.upstream is not None and request.upstream is None):
-        # The user was removed from the file, or the grant is from a time when users logged in elsewhere.
+        # The user was removed, or the grant was issued when the settings named another way to log in.
         end_grant(ledger, grant.id)
         raise Refusal("invalid_grant", "the user of this grant no longer exists")
     offered = [

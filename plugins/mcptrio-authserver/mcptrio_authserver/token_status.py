@@ -1,7 +1,7 @@
 """Token introspection and revocation.
 
-A client may ask about and revoke its own tokens; clients with ``introspect`` may ask about all. The response about any
-other token is the same as for an unknown one.
+A client may introspect and revoke its own tokens; clients with ``introspect`` may introspect all tokens. The response
+about any other token is the same as for an unknown one.
 
 Source: RFC 7662 sections 2.1, 2.2 and 4; RFC 7009 sections 2.1 and 2.2; RFC 9449 section 6.2.
 """
@@ -28,7 +28,7 @@ def introspect(
     """Return the introspection response for a token.
 
     Raises:
-        Refusal: The client may not ask, or the request names no token.
+        Refusal: The client may not introspect tokens, or the request names no token.
     """
     # RFC 7662 section 2.1 requires authentication: otherwise any program could test stolen tokens.
     if client.is_public:
@@ -73,5 +73,5 @@ def revoke(ledger: Ledger, config: Config, client: RegisteredClient, form: Mappi
 def _token(form: Mapping[str, str]) -> str:
     token = form.get("token", "")
     if not token:
-        raise Refusal("invalid_request", "token: expected one")
+        raise Refusal("invalid_request", "token: expected a value, got none")
     return token

@@ -29,7 +29,7 @@ from .config import Config, UpstreamSettings
 from .ledger import Ledger
 from .opaque import digest_of, new_opaque
 from .published_keys import fetch_keys
-from .rates import Rate, count_attempt, neighbourhood
+from .rates import Rate, address_key, count_attempt
 from .redirect_uris import with_parameters
 from .refusals import Refusal, too_often
 from .upstream_tokens import UpstreamTokens
@@ -45,16 +45,16 @@ __all__ = [
     "renew",
 ]
 
-# Seconds for a login at the provider.
+# Time limit in seconds for a login at the provider.
 _LOGIN_SECONDS: Final = 600.0
 # Logins in progress. When full, the oldest ends.
 _MAX_LOGINS: Final = 5000
 # Seconds by which the provider's clock may differ.
-_SKEW: Final = 60.0
+_SKEW_SECONDS: Final = 60.0
 # Lifetime in seconds of an access token whose provider names none.
-_SHORT: Final = 300.0
+_DEFAULT_LIFETIME_SECONDS: Final = 300.0
 # Longest lifetime in seconds.
-_LONG: Final = 365 * 86_400.0
+_MAX_LIFETIME_SECONDS: Final = 365 * 86_400.0
 # Logins that one address may start.
 _RATE: Final = Rate(kind="upstream_login", most=60, seconds=_LOGIN_SECONDS)
 # Longest subject in characters (OpenID Connect Core section 2).
@@ -135,7 +135,7 @@ def find_provider(settings: UpstreamSettings) -> Flow[Provider]:
             )
         except (RequestFailed, AuthorizationError):
             continue
-    raise _away(f"its metadata cannot be read at {shown(settings.issuer)}")
+    raise _unavailable(f"its metadata cannot be read at {shown(settings.issuer)}")
 
 
 def begin_upstream_login(
@@ -163,7 +163,7 @@ def begin_upstream_login(
     """
     settings = config.upstream
     assert settings is not None
-    if (wait := count_attempt(ledger, _RATE, neighbourhood(address), now)) > 0:
+    if (wait := count_attempt(ledger, _RATE, address_key(address), now)) > 0:
         raise too_often(wait)
     state, verifier = new_opaque(), new_opaque()
     login = UpstreamLogin(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
@@ -194,7 +194,7 @@ def end_upstream_login(ledger: Ledger, *, state: str, browser: str) -> UpstreamL
     # An attacker could otherwise send a victim's browser here with the attacker's login (login CSRF), or steal the code
     # of a consent.
     if record is None or record["browser"] != digest_of(browser):
-        raise Refusal("invalid_request", "state: expected the one of a login that was begun in this browser")
+        raise Refusal("invalid_request", "state: expected the one of a login that was started in this browser")
     return UpstreamLogin(**{**record, "scopes": tuple(record["scopes"])})
 
 
@@ -256,11 +256,11 @@ def renew(config: Config, provider: Provider, tokens: UpstreamTokens, *, now: fl
         try:
             response = yield FetchRequest(url=provider.userinfo_endpoint, headers=headers)
         except RequestFailed:
-            raise _away("it does not answer") from None
+            raise _unavailable("it does not respond") from None
         if response.status in (400, 401, 403):
             raise UpstreamEnded
         if response.status != 200:
-            raise _away(f"it answers with status {response.status}")
+            raise _unavailable(f"it responds with status {response.status}")
     return tokens
 
 
@@ -282,21 +282,21 @@ def _token(config: Config, provider: Provider, form: dict[str, str]) -> Flow[Map
             url=provider.token_endpoint, method="POST", headers=headers, body=urlencode(form).encode()
         )
     except RequestFailed:
-        raise _away("it does not answer") from None
+        raise _unavailable("it does not respond") from None
     if response.status in (400, 401, 403):
         error = _error(response.body)
         if error == "invalid_grant":
             return None
         if error in ("invalid_client", "unauthorized_client"):
-            raise _away("it does not know this server any more")
-        # Perhaps a proxy in between: the status says nothing about the grant.
-        raise _away(f"it answers with status {response.status} and not with invalid_grant")
+            raise _unavailable("this server is no longer one of its clients")
+        # A proxy may have sent it, so the status alone does not mean that the grant is invalid.
+        raise _unavailable(f"it responds with status {response.status} and not with invalid_grant")
     try:
         document = read_object(response.body, provider.token_endpoint)
     except AuthorizationError:
         document = {}
     if response.status != 200 or not isinstance(document.get("access_token"), str):
-        raise _away(f"it answers with status {response.status} and no token")
+        raise _unavailable(f"it responds with status {response.status} and no token")
     return document
 
 
@@ -324,19 +324,23 @@ def _subject(
         problem = "aud: expected this server"
     elif nonce is not None and claims.get("nonce") != nonce:
         problem = "nonce: expected the one that was sent"
-    elif not is_number(expires := claims.get("exp")) or expires <= now - _SKEW:
+    elif not is_number(expires := claims.get("exp")) or expires <= now - _SKEW_SECONDS:
         problem = "exp: it has expired"
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
-        problem = problem or "sub: expected a printable text"
+        problem = problem or "sub: expected printable characters"
     if problem is not None:
         raise Refusal("access_denied", f"the identity provider's id_token: {problem}")
     return str(subject)
 
 
 def _tokens(document: Mapping[str, Any], subject: str, refresh: str | None, now: float) -> UpstreamTokens:
-    lasts = document.get("expires_in")
-    seconds = min(float(lasts), _LONG) if is_number(lasts) and lasts > 0 else _SHORT
+    lifetime = document.get("expires_in")
+    seconds = (
+        min(float(lifetime), _MAX_LIFETIME_SECONDS)
+        if is_number(lifetime) and lifetime > 0
+        else _DEFAULT_LIFETIME_SECONDS
+    )
     new = document.get("refresh_token")
     return UpstreamTokens(
         subject=subject,
@@ -354,5 +358,5 @@ def _error(body: bytes) -> str:
     return str(document.get("error", "")) if isinstance(document, dict) else ""
 
 
-def _away(problem: str) -> Refusal:
-    return Refusal("temporarily_unavailable", f"the identity provider cannot be asked: {problem}", status=503)
+def _unavailable(problem: str) -> Refusal:
+    return Refusal("temporarily_unavailable", f"the identity provider is unavailable: {problem}", status=503)

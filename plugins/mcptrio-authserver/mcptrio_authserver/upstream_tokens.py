@@ -20,7 +20,7 @@ from .refusals import Refusal
 __all__ = ["UpstreamTokens", "open_tokens", "seal_tokens"]
 
 # Bytes of a nonce (NIST SP 800-38D section 8.2).
-_NONCE: Final = 12
+_NONCE_BYTES: Final = 12
 _LABEL: Final = b"mcptrio-authserver upstream tokens"
 
 
@@ -49,7 +49,7 @@ def seal_tokens(tokens: UpstreamTokens, secret: str) -> str:
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    nonce = os.urandom(_NONCE)
+    nonce = os.urandom(_NONCE_BYTES)
     sealed = AESGCM(_key(secret)).encrypt(nonce, orjson.dumps(asdict(tokens)), _LABEL)
     return base64.b64encode(nonce + sealed).decode()
 
@@ -65,7 +65,9 @@ def open_tokens(sealed: str, secret: str) -> UpstreamTokens:
 
     raw = base64.b64decode(sealed)
     try:
-        return UpstreamTokens(**orjson.loads(AESGCM(_key(secret)).decrypt(raw[:_NONCE], raw[_NONCE:], _LABEL)))
+        return UpstreamTokens(
+            **orjson.loads(AESGCM(_key(secret)).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _LABEL))
+        )
     except InvalidTag:
         raise Refusal("invalid_grant", "the identity provider's tokens for this user cannot be decrypted") from None
 

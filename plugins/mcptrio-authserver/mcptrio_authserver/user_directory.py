@@ -20,7 +20,7 @@ __all__ = ["FileUserDirectory", "RecordUserDirectory", "UserDirectory"]
 T = TypeVar("T")
 
 _NEVER_EXPIRES: Final = 1e12
-# Each login reads all users, as with the file, whose size is limited.
+# Each login reads all users, so their number is limited, as the size of the file is.
 _MAX_USERS: Final = 5000
 
 

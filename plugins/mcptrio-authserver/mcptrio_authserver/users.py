@@ -1,7 +1,7 @@
 """The file of users: names, password hashes, and the scopes that users may grant.
 
-The login page and ``user`` commands use it. A line is ``name:hash`` or ``name:hash:scope scope``, with Argon2's own
-text as the hash. Lines that begin with ``#`` are comments.
+The login page and ``user`` commands use it. A line is ``name:hash`` or ``name:hash:scope scope``, with a hash in
+Argon2's encoded form. Lines that begin with ``#`` are comments.
 
 Source: RFC 9106 section 4 (the second recommended option, which is the library's own choice); OWASP, "Password Storage
 Cheat Sheet".
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["User", "check_name", "check_password", "hash_password", "read_users", "write_users"]
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+_USER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 # Largest file of users in bytes.
 _MAX_FILE_BYTES: Final = 1024 * 1024
 _MIN_PASSWORD_CHARS: Final = 8
-# Longest password in characters; hashing longer ones could be used to keep the server busy.
+# Longest password in characters; an attacker could keep the server busy with longer ones.
 _MAX_PASSWORD_CHARS: Final = 1024
 
 
@@ -75,7 +75,7 @@ def read_users(path: Path) -> Mapping[str, User]:
             continue
         name, _, rest = line.partition(":")
         hashed, colon, scopes = rest.partition(":")
-        if not _NAME.fullmatch(name) or not hashed.startswith("$argon2") or name in users:
+        if not _USER_NAME.fullmatch(name) or not hashed.startswith("$argon2") or name in users:
             raise ConfigError(f"{path}:{number}: expected a name, each once, a colon, and a hash of Argon2")
         users[name] = User(name=name, hash=hashed, scopes=tuple(scopes.split()) if colon else None)
     return users
@@ -94,14 +94,14 @@ def write_users(path: Path, users: Mapping[str, User]) -> None:
         scopes = f":{' '.join(user.scopes)}" if user.scopes is not None else ""
         lines.append(f"{user.name}:{user.hash}{scopes}\n")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Written next to it and renamed, because the server reads the file at any time.
-    beside = path.with_name(f"{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    # Written to another file that then replaces it, because the server may read the file at any time.
+    new_path = path.with_name(f"{path.name}.new")
+    new_path.unlink(missing_ok=True)
+    with os.fdopen(os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.writelines(lines)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    new_path.replace(path)
 
 
 def check_name(name: str) -> None:
@@ -110,7 +110,7 @@ def check_name(name: str) -> None:
     Raises:
         ValueError: The name is invalid.
     """
-    if not _NAME.fullmatch(name):
+    if not _USER_NAME.fullmatch(name):
         raise ValueError(
             f"expected a name of a to z, digits, and . _ @ + - after the first, at most 64, got {name[:80]!r}"
         )
@@ -130,15 +130,15 @@ def hash_password(password: str) -> str:
 
 
 def check_password(user: User | None, password: str) -> bool:
-    """Return whether a password is the user's. Takes as long as :func:`hash_password`, so call it in a thread."""
+    """Return True if a password is the user's. Takes as long as :func:`hash_password`, so call it in a thread."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
         # A missing user is compared with a random hash, so the duration does not show which names exist.
-        good = _hasher().verify(user.hash if user is not None else _nobody(), password[:_MAX_PASSWORD_CHARS])
+        is_valid = _hasher().verify(user.hash if user is not None else _random_hash(), password[:_MAX_PASSWORD_CHARS])
     except (VerificationError, InvalidHashError):
         return False
-    return good and user is not None and len(password) <= _MAX_PASSWORD_CHARS
+    return is_valid and user is not None and len(password) <= _MAX_PASSWORD_CHARS
 
 
 @cache
@@ -149,6 +149,6 @@ def _hasher() -> PasswordHasher:
 
 
 @cache
-def _nobody() -> str:
+def _random_hash() -> str:
     """Return the hash of a random password."""
     return _hasher().hash(os.urandom(32).hex())

@@ -33,7 +33,7 @@ __all__ = ["make_app"]
 # Seconds for the body to arrive, and for the response to be sent.
 _REQUEST_TIMEOUT: Final = 20.0
 # Endpoints that web pages of other origins may call, because clients run in browsers too. None of them reads a cookie.
-_OPEN: Final = ("token", "register", "revoke", "jwks")
+_CORS_ENDPOINTS: Final = ("token", "register", "revoke", "jwks")
 
 _log = logging.getLogger("mcptrio.authserver")
 
@@ -70,7 +70,7 @@ def make_app(service: Service) -> QuartTrio:
     route("register", clients.register, "POST")
     route("introspect", clients.introspect, "POST")
     route("revoke", clients.revoke, "POST")
-    for path in (*addresses.documents, *map(addresses.path, _OPEN)):
+    for path in (*addresses.documents, *map(addresses.path, _CORS_ENDPOINTS)):
         methods = ["OPTIONS"]
         app.add_url_rule(path, f"preflight {path}", clients.preflight, methods=methods, provide_automatic_options=False)
 
@@ -103,14 +103,16 @@ def make_app(service: Service) -> QuartTrio:
 
     async def failed(error: StoreFailed | ConfigError) -> Response:
         _log.error("%s", error)
-        return await refused(Refusal("temporarily_unavailable", "the server cannot do this now", status=503))
+        return await refused(
+            Refusal("temporarily_unavailable", "the server cannot process this request now", status=503)
+        )
 
-    async def unfit(error: HTTPException) -> Response:
+    async def http_failed(error: HTTPException) -> Response:
         status = error.code or 500
         return await refused(Refusal("invalid_request", error.name.lower(), status=status))
 
     async def broken(error: Exception) -> Response:
-        return await refused(Refusal("server_error", "the server has failed; its log says how", status=500))
+        return await refused(Refusal("server_error", "the server failed; its log has the details", status=500))
 
     async def finish(response: Response) -> Response:
         headers = response.headers
@@ -123,7 +125,7 @@ def make_app(service: Service) -> QuartTrio:
             headers.setdefault("Content-Security-Policy", policy())
         else:
             headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
-            if request.path in addresses.documents or request.path in map(addresses.path, _OPEN):
+            if request.path in addresses.documents or request.path in map(addresses.path, _CORS_ENDPOINTS):
                 headers["Access-Control-Allow-Origin"] = "*"
                 headers["Access-Control-Expose-Headers"] = "DPoP-Nonce, WWW-Authenticate, Retry-After"
         return response
@@ -131,7 +133,7 @@ def make_app(service: Service) -> QuartTrio:
     app.register_error_handler(Refusal, refused)
     app.register_error_handler(StoreFailed, failed)
     app.register_error_handler(ConfigError, failed)
-    app.register_error_handler(HTTPException, unfit)
+    app.register_error_handler(HTTPException, http_failed)
     app.register_error_handler(500, broken)
     app.after_request(finish)
     return app

@@ -21,7 +21,7 @@ import trio.testing
 from click.testing import CliRunner, Result
 from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
 from mcptrio_authserver.__main__ import main
-from mcptrio_authserver.rates import neighbourhood
+from mcptrio_authserver.rates import address_key
 from mcptrio_authserver.sqlite_store import open_sqlite_store
 from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
 
@@ -449,8 +449,8 @@ async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkey
 
 
 def test_addresses_of_one_network_are_counted_together() -> None:
-    assert neighbourhood("203.0.113.7") == "203.0.113.7"
-    assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
-    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::/64"
-    assert neighbourhood("2001:db8:1:3::1") != neighbourhood("2001:db8:1:2::1")
-    assert neighbourhood(None) == neighbourhood(None)
+    assert address_key("203.0.113.7") == "203.0.113.7"
+    assert address_key("::ffff:203.0.113.7") == "203.0.113.7"
+    assert address_key("2001:db8:1:2:3:4:5:6") == address_key("2001:db8:1:2::1") == "2001:db8:1:2::/64"
+    assert address_key("2001:db8:1:3::1") != address_key("2001:db8:1:2::1")
+    assert address_key(None) == address_key(None)

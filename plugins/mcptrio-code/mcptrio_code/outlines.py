@@ -16,7 +16,7 @@ from .symbols import SourceSymbol
 __all__ = ["FileOutline", "OutlineItem", "outline_of", "outline_text"]
 
 _CODE_KINDS: Final = frozenset({"function", "method", "constructor"})
-_CODE_OUTLINE_KINDS: Final = frozenset({"class", "function", "method"})
+_INNER_KINDS: Final = frozenset({"class", "function", "method"})
 """Kinds of symbols that are shown inside functions. Local variables are omitted."""
 _MAX_PAGE_CHARS: Final = 36_000
 
@@ -49,9 +49,7 @@ def outline_of(
     path: str, lines: Sequence[str], symbols: Sequence[SourceSymbol], *, limit: int, offset: int
 ) -> FileOutline:
     """Return a page of the symbols."""
-    kept = [
-        each for each in symbols if each.kind in _CODE_OUTLINE_KINDS or not _CODE_KINDS.intersection(each.outer_kinds)
-    ]
+    kept = [each for each in symbols if each.kind in _INNER_KINDS or not _CODE_KINDS.intersection(each.outer_kinds)]
     items: list[OutlineItem] = []
     size = 0
     for each in kept[offset : offset + limit]:

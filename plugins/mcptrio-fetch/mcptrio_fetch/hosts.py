@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?
 
 @frozen(eq=False)
 class HostSet:
-    """A parsed list of hosts."""
+    """The hosts and networks of a setting."""
 
     names: frozenset[str]
     suffixes: tuple[str, ...]

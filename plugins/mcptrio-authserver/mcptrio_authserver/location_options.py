@@ -1,6 +1,6 @@
-"""The options of the commands that say where ``users`` and ``state.db`` are, or the database that is used instead.
+"""The command-line options for the folder of ``users`` and ``state.db``, or for the database that is used instead.
 
-Each has the environment variable of the same setting of the server.
+Each option also reads the environment variable of the server's setting with the same name.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mcptrio import Secret
 
 from .config import LedgerSettings, default_folder
 
-__all__ = ["Place", "place_options"]
+__all__ = ["StoreLocation", "location_options"]
 
 _VARIABLE: Final = "MCPTRIO_AUTHSERVER"
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
 @frozen(kw_only=True)
-class Place:
-    """Where the records and the users of a server are.
+class StoreLocation:
+    """The location of the records and users of a server.
 
     Args:
         folder: The folder of ``state.db`` and ``users``.
@@ -62,8 +62,8 @@ _OPTIONS: Final = (
 )
 
 
-def place_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command, which receives them as the argument ``place``."""
+def location_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options to a command, which receives them as the argument ``location``."""
 
     @wraps(command)
     def run(folder: Path | None, url: str | None, **values: Any) -> None:
@@ -75,8 +75,10 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
                 ledger = LedgerSettings(url=Secret(url), start_timeout=0, **database)
             except ValueError as error:
                 raise click.UsageError(f"--ledger: {str(error).removeprefix('url: ')}") from None
-        place = Place(folder=(folder if folder is not None else default_folder()).expanduser(), ledger=ledger)
-        command(place=place, **values)
+        location = StoreLocation(
+            folder=(folder if folder is not None else default_folder()).expanduser(), ledger=ledger
+        )
+        command(location=location, **values)
 
     for option in reversed(_OPTIONS):
         run = option(run)
