@@ -12,7 +12,11 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "mcptrio"
-FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "templates" not in path.parts]
+FILES = [
+    path
+    for path in sorted([*PACKAGE.rglob("*.py"), *ROOT.glob("plugins/*/mcptrio_*/**/*.py")])
+    if "templates" not in path.parts
+]
 
 TESTS = sorted([*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")])
 
@@ -29,7 +33,7 @@ LONGER: dict[str, int] = {}
 
 def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
     """Each file and function with its length and its bound."""
-    name = path.relative_to(PACKAGE).as_posix()
+    name = path.relative_to(ROOT).as_posix()
     source = path.read_text()
     yield name, len(source.splitlines()), LINES
     for node in ast.walk(ast.parse(source)):
@@ -63,6 +67,6 @@ CORE_FILES = {
 CORE_LINES = 900
 
 
-@pytest.mark.parametrize("heart", CORE_FILES)
-def test_core_files_are_within_their_total_length(heart: str) -> None:
-    assert sum(len((PACKAGE / name).read_text().splitlines()) for name in CORE_FILES[heart]) <= CORE_LINES
+@pytest.mark.parametrize("subject", CORE_FILES)
+def test_core_files_are_within_their_total_length(subject: str) -> None:
+    assert sum(len((PACKAGE / name).read_text().splitlines()) for name in CORE_FILES[subject]) <= CORE_LINES

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcptrio.errors import ConfigError, StoreFailed
 
-from .addresses import PAGES
+from .addresses import PAGES, Addresses
 from .client_handlers import ClientHandlers, json_response
 from .forms import MAX_BODY_BYTES
 from .page_handlers import PageHandlers
@@ -40,9 +40,7 @@ _log = logging.getLogger("mcptrio.authserver")
 
 def make_app(service: Service) -> QuartTrio:
     """Return the ASGI application."""
-    from quart import request
     from quart_trio import QuartTrio
-    from werkzeug.exceptions import HTTPException
 
     addresses = service.config.addresses
     app = QuartTrio("mcptrio_authserver", static_folder=None)
@@ -55,85 +53,103 @@ def make_app(service: Service) -> QuartTrio:
     # Templates embed the style; the Content-Security-Policy allows it by its hash.
     app.jinja_env.globals.update(server=service.config.name, style=STYLE)
     clients, pages = ClientHandlers(service), PageHandlers(service)
+    _add_client_routes(app, addresses, clients)
+    _add_page_routes(app, addresses, pages, has_upstream=service.config.upstream is not None)
+    _add_error_handlers(app, addresses, pages)
+    _add_headers(app, addresses)
+    return app
 
-    def route(endpoint: str, handler: Callable[[], Awaitable[Response]], method: str) -> None:
-        name, path = f"{method} {endpoint}", addresses.path(endpoint)
-        app.add_url_rule(path, name, handler, methods=[method], provide_automatic_options=False)
 
-    # Documents and endpoints for clients
+def _add_route(app: QuartTrio, path: str, name: str, handler: Callable[[], Awaitable[Response]], method: str) -> None:
+    app.add_url_rule(path, f"{method} {name}", handler, methods=[method], provide_automatic_options=False)
 
+
+def _add_client_routes(app: QuartTrio, addresses: Addresses, clients: ClientHandlers) -> None:
     for path in addresses.documents:
-        answer = partial(clients.metadata, openid="openid" in path)
-        app.add_url_rule(path, path, answer, methods=["GET"], provide_automatic_options=False)
-    route("jwks", clients.jwks, "GET")
-    route("token", clients.token, "POST")
-    route("register", clients.register, "POST")
-    route("introspect", clients.introspect, "POST")
-    route("revoke", clients.revoke, "POST")
+        _add_route(app, path, path, partial(clients.metadata, openid="openid" in path), "GET")
+    for endpoint, handler, method in (
+        ("jwks", clients.jwks, "GET"),
+        ("token", clients.token, "POST"),
+        ("register", clients.register, "POST"),
+        ("introspect", clients.introspect, "POST"),
+        ("revoke", clients.revoke, "POST"),
+    ):
+        _add_route(app, addresses.path(endpoint), endpoint, handler, method)
     for path in (*addresses.documents, *map(addresses.path, _CORS_ENDPOINTS)):
-        methods = ["OPTIONS"]
-        app.add_url_rule(path, f"preflight {path}", clients.preflight, methods=methods, provide_automatic_options=False)
+        _add_route(app, path, path, clients.preflight, "OPTIONS")
 
-    # Pages
 
-    route("authorize", pages.authorize, "GET")
-    route("login", pages.log_in, "POST")
-    route("consent", pages.consent, "POST")
-    if service.config.upstream is not None:
-        route("upstream", pages.upstream, "GET")
+def _add_page_routes(app: QuartTrio, addresses: Addresses, pages: PageHandlers, *, has_upstream: bool) -> None:
+    routes = [
+        ("authorize", pages.authorize, "GET"),
+        ("login", pages.log_in, "POST"),
+        ("consent", pages.consent, "POST"),
+    ]
+    if has_upstream:
+        routes.append(("upstream", pages.upstream, "GET"))
     else:
-        # With a provider, no session is kept here.
-        route("logout", pages.logout, "GET")
-        route("logout", pages.log_out, "POST")
-        route("grants", pages.grants, "GET")
-        route("grants", pages.end_grant, "POST")
+        # With an upstream provider, no session is kept here.
+        routes += [("logout", pages.logout, "GET"), ("logout", pages.log_out, "POST")]
+        routes += [("grants", pages.grants, "GET"), ("grants", pages.end_grant, "POST")]
+    for endpoint, handler, method in routes:
+        _add_route(app, addresses.path(endpoint), endpoint, handler, method)
 
-    # Errors
 
-    is_page = set(map(addresses.path, PAGES))
+def _add_error_handlers(app: QuartTrio, addresses: Addresses, pages: PageHandlers) -> None:
+    from quart import request
+    from werkzeug.exceptions import HTTPException
+
+    page_paths = set(map(addresses.path, PAGES))
 
     async def refused(error: Refusal) -> Response:
         if error.is_alarming:
             _log.warning("%s (asked by %s)", error.description, request.remote_addr)
-        if request.path in is_page:
+        if request.path in page_paths:
             return await pages.problem(error)
         return json_response(
             {"error": error.error, "error_description": error.description}, error.status, error.headers
         )
 
-    async def failed(error: StoreFailed | ConfigError) -> Response:
+    async def unavailable(error: StoreFailed | ConfigError) -> Response:
         _log.error("%s", error)
         return await refused(
             Refusal("temporarily_unavailable", "the server cannot process this request now", status=503)
         )
 
-    async def http_failed(error: HTTPException) -> Response:
+    async def http_error(error: HTTPException) -> Response:
         status = error.code or 500
         return await refused(Refusal("invalid_request", error.name.lower(), status=status))
 
-    async def broken(error: Exception) -> Response:
+    async def internal_error(error: Exception) -> Response:
         return await refused(Refusal("server_error", "the server failed; its log has the details", status=500))
 
-    async def finish(response: Response) -> Response:
+    app.register_error_handler(Refusal, refused)
+    app.register_error_handler(StoreFailed, unavailable)
+    app.register_error_handler(ConfigError, unavailable)
+    app.register_error_handler(HTTPException, http_error)
+    app.register_error_handler(500, internal_error)
+
+
+def _add_headers(app: QuartTrio, addresses: Addresses) -> None:
+    from quart import request
+
+    page_paths = set(map(addresses.path, PAGES))
+    cors_paths = {*addresses.documents, *map(addresses.path, _CORS_ENDPOINTS)}
+
+    async def add_headers(response: Response) -> Response:
         headers = response.headers
         # Responses contain tokens and forms; only metadata and keys set another value.
         headers.setdefault("Cache-Control", "no-store")
         headers["X-Content-Type-Options"] = "nosniff"
         headers["Referrer-Policy"] = "same-origin"
         headers["X-Frame-Options"] = "DENY"
-        if request.path in is_page:
+        if request.path in page_paths:
             headers.setdefault("Content-Security-Policy", policy())
         else:
             headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
-            if request.path in addresses.documents or request.path in map(addresses.path, _CORS_ENDPOINTS):
+            if request.path in cors_paths:
                 headers["Access-Control-Allow-Origin"] = "*"
                 headers["Access-Control-Expose-Headers"] = "DPoP-Nonce, WWW-Authenticate, Retry-After"
         return response
 
-    app.register_error_handler(Refusal, refused)
-    app.register_error_handler(StoreFailed, failed)
-    app.register_error_handler(ConfigError, failed)
-    app.register_error_handler(HTTPException, http_failed)
-    app.register_error_handler(500, broken)
-    app.after_request(finish)
-    return app
+    app.after_request(add_headers)
