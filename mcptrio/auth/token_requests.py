@@ -1,6 +1,6 @@
 """Token endpoint requests: client authentication, token requests, refresh and revocation.
 
-Every grant uses it, and the authorization server plugin for its upstream provider.
+Every grant sends its requests with this module, and so does the authorization server plugin at its upstream provider.
 
 Source: RFC 6749 sections 2.3, 5 and 6; RFC 7009; RFC 7523 section 2.2; RFC 8707 section 2.2; RFC 9449 sections 5 and 8;
 OpenID Connect Core 1.0 section 9.
@@ -287,7 +287,7 @@ def read_error(response: FetchResponse) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Return foreign text for an error: bounded, on one line, without terminal control characters."""
+    """Return a text of the server for an error message: truncated, on one line, without terminal control characters."""
     words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line

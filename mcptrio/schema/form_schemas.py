@@ -202,7 +202,7 @@ class _Definition:
 
     def _titled(self, option: Any) -> Choice:
         if not isinstance(option, Mapping) or "const" not in option:
-            raise ValueError(f"expected a choice with `const` and `title`, got {show_value(option)} without")
+            raise ValueError(f"expected a choice with `const`, got {show_value(option)}")
         value = self._choice(option["const"])
         return Choice(value=value, title=self._choice(option.get("title") or value))
 

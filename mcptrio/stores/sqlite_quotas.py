@@ -1,4 +1,4 @@
-"""Rates in a SQLite file, over the processes of one machine and over restarts.
+"""Rates in a SQLite file, shared by the processes of one machine and kept over restarts.
 
 Source: ITU-T I.371, annex A; see :mod:`mcptrio.stores.memory_quotas`.
 """

@@ -1,4 +1,4 @@
-"""Names that may be used once, in a SQLite file, over the processes of one machine and over restarts."""
+"""Names that may be used once, in a SQLite file, shared by the processes of one machine and kept over restarts."""
 
 from __future__ import annotations
 

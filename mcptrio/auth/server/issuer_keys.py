@@ -1,7 +1,7 @@
 """The public keys of an issuer: fetched on first use and again after a rotation.
 
-:mod:`mcptrio.auth.server.jwt_tokens` uses it. If the issuer is unreachable, fetched keys stay valid for ``stale``
-seconds; without keys, requests are rejected until the issuer responds.
+:mod:`mcptrio.auth.server.jwt_tokens` verifies tokens with them. If the issuer is unreachable, fetched keys stay valid
+for ``stale`` seconds; without keys, requests are rejected until the issuer responds.
 
 Source: RFC 7517 section 5; RFC 8414 section 2 (``jwks_uri``); OpenID Connect Core 1.0 section 10.1.1 (rotation).
 """

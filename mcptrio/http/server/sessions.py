@@ -1,6 +1,6 @@
 """The sessions of handshake revisions over HTTP.
 
-``HTTPApp`` owns it. No process owns a session: each process serves the requests that reach it. For this, the process
+``HTTPApp`` owns them. No process owns a session: each process serves the requests that reach it. For this, the process
 makes a local part of the session from the stored record, and drops the part when it is idle. Only the store decides
 whether a session exists.
 

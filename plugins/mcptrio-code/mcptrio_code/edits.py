@@ -1,6 +1,6 @@
 """The edits of files that a language server proposes: parsing, checks, the new texts, and a diff.
 
-``rename`` uses it. It refuses to change anything if one of the files is outside the allowed folders.
+``rename`` uses them. It refuses to change anything if one of the files is outside the allowed folders.
 
 Source: LSP 3.17, "WorkspaceEdit" and "TextEdit".
 """

@@ -1,7 +1,8 @@
 """The ASGI application: routes, checks of each request, and headers of each response.
 
-Every path except the style sheet and the script needs a browser session. A request that changes something also needs a
-token that only our own forms have, and our own ``Origin``.
+The pages, their updates and the actions need a browser session; only the style sheet, the script, the redirects to the
+first page and the sign-in do not. An action also needs the token of a form that this process has rendered. A POST
+request with a foreign ``Origin`` is refused.
 
 Source: Content Security Policy level 3; Fetch Metadata Request Headers; RFC 6265bis section 5.6.7 (SameSite).
 """
@@ -364,7 +365,7 @@ def _redirect(path: str) -> Response:
 
 
 def _console_path(path: str) -> str:
-    """Return the path of the console to which a form leads back; that of the first page if the path is another one."""
+    """Return the page to which a form leads back; the first page if the path is not one of the console."""
     parts = urlsplit(path)
     is_own = not parts.scheme and not parts.netloc and path[:1].isalpha() and path.isascii() and path.isprintable()
     return path if is_own and "\\" not in path and len(path) < 500 else ""

@@ -18,7 +18,7 @@ def document_text(document: PagedDocument, selected: Sequence[int] | None = None
     """Return a document as Markdown, with a line such as ``[page 3]`` before each part that has text.
 
     Args:
-        chosen: the indexes of the parts; all if None.
+        selected: the indexes of the parts; all if None.
     """
     indexes = range(len(document.parts)) if selected is None else selected
     parts = [(index, document.parts[index].text) for index in indexes]
@@ -29,7 +29,7 @@ def omissions(document: PagedDocument, selected: Sequence[int] | None = None) ->
     """Return notes on parts that the text omits, such as scanned pages and pages after the limit.
 
     Args:
-        chosen: the indexes of the parts; all if None.
+        selected: the indexes of the parts; all if None.
     """
     return _empty_part_notes(
         document, range(len(document.parts)) if selected is None else selected
@@ -120,7 +120,7 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
 
 def _heading(document: PagedDocument, index: int) -> str:
     title = document.parts[index].title
-    # The texts of sections and chapters begin with their title.
+    # The text of a sheet does not contain its name. Other parts usually begin with their title.
     named = f": {title}" if title and document.unit == "sheet" else ""
     return f"[{document.unit} {index + 1}{named}]"
 

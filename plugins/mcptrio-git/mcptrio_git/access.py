@@ -365,7 +365,7 @@ class RepositoryWork:
         """Return the full name of a branch or tag. It cannot be an option, a refspec (``:``, ``+``) or a pattern.
 
         Args:
-            space: ``refs/heads/`` or ``refs/tags/``.
+            prefix: ``refs/heads/`` or ``refs/tags/``.
 
         Raises:
             ToolError: git does not allow this name.

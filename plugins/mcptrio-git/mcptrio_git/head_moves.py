@@ -1,6 +1,6 @@
 """The common parts of checkout, merge, revert and cherry-pick, which move HEAD and may fail with conflicts.
 
-The tools that change branches use it.
+The tools that change branches use them.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ async def reference_names(work: RepositoryWork, *prefixes: str, max_count: int =
     """Return the short names of references, the most recently changed first.
 
     Args:
-        spaces: such as ``refs/heads``.
+        prefixes: Prefixes of the full names, such as ``refs/heads``.
     """
     rows = await _rows(work, ("%(refname:short)",), "--sort=-creatordate", f"--count={max_count}", *prefixes)
     return [name_text(name) for (name,) in rows]

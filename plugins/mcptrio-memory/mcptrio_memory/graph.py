@@ -1,7 +1,7 @@
 """Changes of the graph, in SQL.
 
-The tools that write and the import call it, in a thread and within a transaction. A change reports the entities that it
-has changed. The graph gets a new revision only if at least one entity has changed.
+The tools that write and the import make them, in a thread and within a transaction. A change reports the entities that
+it has changed. The graph gets a new revision only if at least one entity has changed.
 
 Source: rules of the reference memory server, src/memory/index.ts. Existing items are omitted from the answer. If an
 entity is unknown, add_observations and create_relations change nothing. Deleting an unknown item is not an error.
