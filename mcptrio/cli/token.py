@@ -140,11 +140,11 @@ def revoke(names: tuple[str, ...], path: Path | None) -> None:
 def _file(path: Path | None) -> Path:
     if path is not None:
         return path
-    read = configured()
-    setting = (read.auth or {}).get("tokens")
+    config = configured()
+    setting = (config.auth or {}).get("tokens")
     if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
-    return read.resolve_path(str(Path(setting).expanduser()))
+    return config.resolve_path(str(Path(setting).expanduser()))
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:

@@ -35,8 +35,8 @@ _NONE = """no plugins: none is installed, or server.enable selects none
 @json_option
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
     """List the plugins with version, distribution, state, entries and failure."""
-    read = chosen.read()
-    server = make_examined_server(read, chosen.wanted(read))
+    config = chosen.read()
+    server = make_examined_server(config, chosen.wanted(config))
     listed = [
         {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
         for each in server.status.plugins
