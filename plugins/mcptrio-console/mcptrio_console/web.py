@@ -122,7 +122,9 @@ class ConsoleWeb:
         if token is not None:
             cookie = self._access.redeem(token, request.remote_addr)
             if cookie is None:
-                return self._refuse("This link was used before, or it is not of this process. The log has a new one.")
+                return self._refuse(
+                    "This link was used before, or another process has printed it. The log has a new one."
+                )
             return self._start_session(cookie)
         return await self.page("now")
 
@@ -206,7 +208,7 @@ class ConsoleWeb:
             return self._refuse(None)
         form = await request.form
         if not compare_digest(form.get("form_token", "").encode(), visitor.form_token.encode()):
-            return self._problem(403, "The form is not one of this page. Open the page again.")
+            return self._problem(403, "This form has expired. Reload the page, and send the form again.")
         if name == "leave":
             self._access.sign_out(self._cookie())
             response = _redirect("")
@@ -255,7 +257,7 @@ class ConsoleWeb:
         return self._problem(error.code or 500, error.name)
 
     async def internal_error(self, _error: Exception) -> Response:
-        return self._problem(500, "The console has failed; the log says how.")
+        return self._problem(500, "The console has failed; the log has the traceback.")
 
     # Private
 
