@@ -50,8 +50,8 @@ class _Examined:
     """The check of one plugin.
 
     Attributes:
-        stage: the stage at which the process ended.
-        ended: its exit code; ``None`` if it was stopped.
+        stage: The stage at which the process ended.
+        ended: Its exit code; ``None`` if it was stopped.
     """
 
     name: str

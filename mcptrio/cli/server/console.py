@@ -37,8 +37,8 @@ class ServedConsole:
     """The console of a served process, opened with the server.
 
     Args:
-        port: the value of ``--console``.
-        has_http: whether the server has an HTTP port.
+        port: The value of ``--console``.
+        has_http: Whether the server has an HTTP port.
     """
 
     def __init__(self, config: ServeConfig, port: int | str, *, has_http: bool) -> None:
@@ -56,8 +56,8 @@ class ServedConsole:
         """Open the console of a server that has opened.
 
         Args:
-            urls: of the endpoint.
-            guard: verifies the access tokens of ``[auth]``.
+            urls: Of the endpoint.
+            guard: Verifies the access tokens of ``[auth]``.
         """
         table, http = self._config.console, self._config.http
         hosts = HostPolicy.for_bind(http.host, http.allow_hosts) if self._on_http else HostPolicy.for_bind(_HOST)

@@ -277,12 +277,12 @@ class RepositoryWork:
         """Run a git command.
 
         Args:
-            arguments: the command and its arguments. Values from outside must have been checked.
-            options: options of git that precede the command.
-            kind: the rights of the command, if it needs less than those of the call.
-            skip: number of bytes of output that are dropped first.
-            limit: maximum number of bytes of output. A command with more is ended, and its output is ``cut``.
-            codes: the exit codes that mean success.
+            arguments: The command and its arguments. Values from outside must have been checked.
+            options: Options of git that precede the command.
+            kind: The rights of the command, if it needs less than those of the call.
+            skip: Number of bytes of output that are dropped first.
+            limit: Maximum number of bytes of output. A command with more is ended, and its output is ``cut``.
+            codes: The exit codes that mean success.
 
         Raises:
             ToolError: the command failed; the error has git's message.
@@ -322,7 +322,7 @@ class RepositoryWork:
         """Resolve revisions to commits, or with ``with_path`` to any objects, in one git process.
 
         Args:
-            wanted: pairs of a revision and its argument.
+            wanted: Pairs of a revision and its argument.
 
         Raises:
             ToolError: a revision is invalid or does not exist.

@@ -29,8 +29,8 @@ class GraphChange(Generic[T]):
     """The result of a change.
 
     Args:
-        result: the result for the tool.
-        entity_revisions: the revision of each changed entity, by name; ``None`` for a deleted one.
+        result: The result for the tool.
+        entity_revisions: The revision of each changed entity, by name; ``None`` for a deleted one.
     """
 
     namespace: str
@@ -45,9 +45,9 @@ class GraphEditor:
     """Changes one graph.
 
     Args:
-        statements: the statements of a transaction that writes.
-        namespace: the name of the graph.
-        max_observations: maximum number of observations of one entity.
+        statements: The statements of a transaction that writes.
+        namespace: The name of the graph.
+        max_observations: Maximum number of observations of one entity.
     """
 
     statements: Statements
@@ -98,7 +98,7 @@ class GraphEditor:
         """Create the missing relations, and return them.
 
         Args:
-            allow_dangling: the entities of a relation need not exist.
+            allow_dangling: The entities of a relation need not exist.
 
         Raises:
             ToolError: an entity does not exist, and nothing is created.

@@ -38,7 +38,7 @@ def target_of(uri: str, namespace: str) -> Target | None:
     """Return the target of a URI; ``None`` for a URI of another plugin.
 
     Args:
-        namespace: the graph of a URI without a namespace.
+        namespace: The graph of a URI without a namespace.
     """
     path, _, query = uri.partition("#")[0].removeprefix(SCHEME).partition("?")
     try:

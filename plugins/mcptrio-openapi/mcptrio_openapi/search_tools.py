@@ -40,8 +40,8 @@ class SearchTools:
     """The functions and descriptions of the two tools.
 
     Args:
-        title: the title of the API.
-        read: a function that reads an operation, and raises a DocumentError if it is invalid.
+        title: The title of the API.
+        read: A function that reads an operation, and raises a DocumentError if it is invalid.
     """
 
     def __init__(
