@@ -1,4 +1,4 @@
-"""Progress of collection, for output that is no terminal.
+"""Progress of collection, for output that is not a terminal.
 
 Registered by conftest.py. On a terminal pytest itself shows how many tests it has collected. Into a pipe or a file it
 writes nothing until the last test file is imported, and Python buffers the header, so a run looks hung meanwhile.

@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
 from mcptrio.http.engine.server import run_engine
-from mcptrio.serve.worker import VARIABLE, WorkerStart, current_worker
+from mcptrio.serve.worker import LINK_VARIABLE, WorkerStart, current_worker
 from mcptrio.serve.worker_balance import PAUSE_SECONDS, ConnectionCounter, ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay, WorkerBus
 from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
@@ -193,7 +193,7 @@ def test_process_not_started_as_a_worker_has_no_link() -> None:
 
 @pytest.mark.parametrize("message", ["", "many", "999999"])
 def test_invalid_worker_link_is_refused(message: str) -> None:
-    environment = {VARIABLE: message}
+    environment = {LINK_VARIABLE: message}
     with pytest.raises(ConfigError, match="expected the link to a parent"):
         current_worker(environment)
 

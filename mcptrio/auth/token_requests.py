@@ -1,6 +1,6 @@
 """Token endpoint requests: client authentication, token requests, refresh and revocation.
 
-Every grant uses it, and the authorization server plugin for its upstream provider.
+Every grant sends its requests with this module, and so does the authorization server plugin at its upstream provider.
 
 Source: RFC 6749 sections 2.3, 5 and 6; RFC 7009; RFC 7523 section 2.2; RFC 8707 section 2.2; RFC 9449 sections 5 and 8;
 OpenID Connect Core 1.0 section 9.
@@ -158,8 +158,8 @@ def request_tokens(
         AuthorizationError: The response is malformed, or the client has no usable authentication method.
         RequestFailed: The server is unreachable.
     """
-    response, where, asked_at = yield from ask_token_endpoint(server, client, parameters, prover=prover, clock=clock)
-    return _read_tokens(response, where, asked_at, bound=prover is not None)
+    response, endpoint, asked_at = yield from ask_token_endpoint(server, client, parameters, prover=prover, clock=clock)
+    return _read_tokens(response, endpoint, asked_at, bound=prover is not None)
 
 
 def ask_token_endpoint(
@@ -176,23 +176,25 @@ def ask_token_endpoint(
         TokenRefused: The status is not 200.
         AuthorizationError, RequestFailed: As for :func:`request_tokens`.
     """
-    where = server.token_endpoint
-    if where is None:
+    endpoint = server.token_endpoint
+    if endpoint is None:
         raise AuthorizationError(f"token_endpoint: missing from {shown(server.issuer)}")
     asked_at = clock()
-    response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
+    response = yield form_request(server, endpoint, client, parameters, prover=prover, clock=clock)
     # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request
     # only, and a server that demands a nonce has not used them.
-    has_new_nonce = prover is not None and prover.take_nonce(where, response.headers)
+    has_new_nonce = prover is not None and prover.take_nonce(endpoint, response.headers)
     if has_new_nonce and response.status in (400, 401) and read_error(response)[0] == "use_dpop_nonce":
         asked_at = clock()
-        response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
+        response = yield form_request(server, endpoint, client, parameters, prover=prover, clock=clock)
         if prover is not None:
-            prover.take_nonce(where, response.headers)
+            prover.take_nonce(endpoint, response.headers)
     if response.status != 200:
         code, reason = read_error(response)
-        raise TokenRefused(f"the authorization server refused the token request: {reason} at {shown(where)}", code=code)
-    return response, where, asked_at
+        raise TokenRefused(
+            f"the authorization server refused the token request: {reason} at {shown(endpoint)}", code=code
+        )
+    return response, endpoint, asked_at
 
 
 def refresh_tokens(
@@ -287,7 +289,7 @@ def read_error(response: FetchResponse) -> tuple[str, str]:
 
 
 def one_line(text: str) -> str:
-    """Return foreign text for an error: bounded, on one line, without terminal control characters."""
+    """Return a text of the server for an error message: truncated, on one line, without terminal control characters."""
     words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line
@@ -295,7 +297,7 @@ def one_line(text: str) -> str:
 
 def form_request(
     server: ServerMetadata,
-    where: str,
+    endpoint: str,
     client: ClientIdentity | None,
     parameters: Mapping[str, str],
     *,
@@ -305,16 +307,16 @@ def form_request(
     """Return a request to an endpoint of an authorization server, with the client's credentials.
 
     Args:
-        where: The URL of the endpoint.
+        endpoint: The URL of the endpoint.
 
     Raises:
         AuthorizationError: A credential is missing, or the server and the client have no method in common.
     """
     headers, own = _authenticate(server, client, clock()) if client is not None else ({}, {})
     if prover is not None:
-        headers = {**headers, DPOP: prover.prove("POST", where)}
+        headers = {**headers, DPOP: prover.prove("POST", endpoint)}
     return FetchRequest(
-        url=where, method="POST", headers={**_FORM, **headers}, body=urlencode({**parameters, **own}).encode()
+        url=endpoint, method="POST", headers={**_FORM, **headers}, body=urlencode({**parameters, **own}).encode()
     )
 
 
@@ -352,19 +354,19 @@ def _authenticate(
     return {"authorization": "Basic " + b64encode(pair.encode()).decode()}, {"client_id": id}
 
 
-def _read_tokens(response: FetchResponse, where: str, asked_at: float, *, bound: bool) -> Tokens:
-    members = read_object(response.body, where)
+def _read_tokens(response: FetchResponse, endpoint: str, asked_at: float, *, bound: bool) -> Tokens:
+    members = read_object(response.body, endpoint)
     token, kind = members.get("access_token"), members.get("token_type")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 at {shown(where)}")
+        raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 at {shown(endpoint)}")
     scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
     # Without a proof key, a DPoP-bound token would be rejected on every request.
     if scheme is None or (scheme == "DPoP" and not bound):
         expected = "Bearer or DPoP" if bound else "Bearer"
-        raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} at {shown(where)}")
+        raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} at {shown(endpoint)}")
     refresh, scope = members.get("refresh_token"), members.get("scope")
     if refresh is not None and not (isinstance(refresh, str) and 0 < len(refresh) <= 16384):
-        raise AuthorizationError(f"refresh_token: expected a text of at most 16384 characters at {shown(where)}")
+        raise AuthorizationError(f"refresh_token: expected a text of at most 16384 characters at {shown(endpoint)}")
     return Tokens(
         access_token=Secret(token),
         scheme=scheme,

@@ -1,7 +1,7 @@
 """URLs of authorization: which URLs may be used, how they are compared, and where metadata documents are.
 
-All flows use it, and the resource server for the locations of its documents. Only :func:`canonical` normalises a URL,
-and only the URL of the own server; all other URLs are compared as received.
+All flows use these functions; the resource server uses them for the locations of its documents. Only :func:`canonical`
+normalises a URL, and only the URL of the own server; all other URLs are compared as received.
 
 Source: MCP 2026-07-28, basic/authorization, "Canonical Server URI", and basic/authorization/security-considerations,
 "Communication Security"; RFC 9728 section 3.1; RFC 8414 sections 3.1 and 5; OpenID Connect Discovery 1.0, section 4.
@@ -30,7 +30,7 @@ __all__ = [
 
 # Longest URL in characters; URLs come from documents of other servers.
 _MAX_URL_CHARS: Final = 2048
-# Characters of foreign text that an error repeats.
+# Characters of a URL or text of a server that an error repeats.
 _MAX_QUOTED_CHARS: Final = 200
 # RFC 3986 excludes these characters, and URL parsers disagree about them: one would check another host than is used.
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")

@@ -1,7 +1,8 @@
 """Log messages for the client of a request: ``logging/setLevel``, and the bridge from Python's ``logging``.
 
-Context.log uses it, and so does the bridge, which sends the log records of a handler to the client of its request.
-A message is sent if the client has requested its level, after secrets were redacted.
+``Context.log`` sends messages through :class:`Logging`, and so does the bridge, which sends the log records of a
+handler to the client of its request. A message is sent if the client has requested its level, after secrets were
+redacted.
 
 Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 section 6.2.1.
 """

@@ -1,6 +1,6 @@
 """Tool calls that become tasks: immediately, after some seconds, or because the client asks for a task.
 
-The capability of tools uses it for each call that may become a task.
+The capability of tools uses this module for each call that may become a task.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks, "Tool-Level
 Negotiation".

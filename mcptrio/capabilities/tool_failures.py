@@ -1,6 +1,6 @@
 """Results for tool calls that have failed: a message for the model, and details for the log.
 
-The capability of tools uses it.
+The capability of tools uses them.
 """
 
 from __future__ import annotations

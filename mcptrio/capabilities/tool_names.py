@@ -1,8 +1,8 @@
 """References to tools in a plugin's texts: ``{tool:search}`` becomes the name that clients see, such as
 ``notes_search``.
 
-Used for descriptions when a plugin registers an entry, and for the messages of errors. Results are not changed, because
-they may contain texts of other origin; for results, authors use ``ctx.tool_name``.
+Descriptions are changed when a plugin registers an entry, and error messages when they are sent. Results are not
+changed, because they may contain texts of other origin; for results, authors use ``ctx.tool_name``.
 """
 
 from __future__ import annotations

@@ -48,12 +48,12 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
 
     The file is written next to mcptrio.toml. With locked = true in [tools], a server offers no other tools.
     """
-    read = chosen.read()
+    config = chosen.read()
     # The lock must not filter the entries with which it is compared.
-    wanted = evolve(chosen.wanted(read), locked=None)
-    path = read.resolve_path(LOCK)
+    wanted = evolve(chosen.wanted(config), locked=None)
+    path = config.resolve_path(LOCK)
     lock = read_lock(path) if check else None
-    server = make_examined_server(read, wanted, imports_isolated=True)
+    server = make_examined_server(config, wanted, imports_isolated=True)
     if lock is None:
         _write(path, server, as_json=as_json)
         return

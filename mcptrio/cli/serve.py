@@ -166,21 +166,21 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         worker = current_worker()
     # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
-    read = chosen.read()
-    style = options.get("log_format") or read.log.format
-    log_to_stderr(options["log_level"] or read.log.level, style, read.log.levels)
+    config = chosen.read()
+    style = options.get("log_format") or config.log.format
+    log_to_stderr(options["log_level"] or config.log.level, style, config.log.levels)
     console = None
     if (port := options.get("console")) is not None:
         from mcptrio.cli.server.console import ServedConsole
 
-        console = ServedConsole(read, port, has_http=transport == "http")
+        console = ServedConsole(config, port, has_http=transport == "http")
     control = None if options["isolated"] else ControlSocket(transport, os.getppid() if worker is not None else None)
-    with _telemetry(read) as provider:
+    with _telemetry(config) as provider:
         metrics = _metrics(options.get("metrics"), provider)
         settings = ServeSettings(
-            make=partial(_make, read, chosen.wanted(read), options, worker, metrics),
+            make=partial(_make, config, chosen.wanted(config), options, worker, metrics),
             chosen=chosen,
-            read=read,
+            config=config,
             options=options,
             addresses=addresses,
             console=console,
@@ -205,33 +205,35 @@ def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetri
     return ServedMetrics("" if address == ON_HTTP_PORT else address, provider)
 
 
-def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
+def _telemetry(config: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
     # The variables decide without an import, because most servers have no telemetry.
-    if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
+    if not (
+        config.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)
+    ):
         return nullcontext()
     from mcptrio.telemetry.settings import is_export_configured
 
-    if not is_export_configured(read.telemetry, os.environ):
+    if not is_export_configured(config.telemetry, os.environ):
         return nullcontext()
     from mcptrio.telemetry.otlp import exporting
 
-    return exporting(read.telemetry, os.environ, name=read.server.name, timeout=read.server.timeouts.shutdown)
+    return exporting(config.telemetry, os.environ, name=config.server.name, timeout=config.server.timeouts.shutdown)
 
 
 def _make(
-    read: ServeConfig,
+    config: ServeConfig,
     wanted: WantedPlugins,
     options: dict[str, Any],
     worker: WorkerProcess | None,
     metrics: ServedMetrics | None,
 ) -> Server:
     if options["isolated"]:
-        _limit_memory(read, wanted)
+        _limit_memory(config, wanted)
     key = worker.start_parameters.key if worker is not None else None
     if worker is not None and options.get("record") is not None:
         # Two processes cannot rotate one file.
         options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.index}")}
-    server = make_server(read, wanted, options, key=key)
+    server = make_server(config, wanted, options, key=key)
     refuse_empty(server)
     # Removed from the environment, which child processes of plugins inherit.
     reloaded_for = os.environ.pop(RELOADED, None)
@@ -262,12 +264,12 @@ async def _imported() -> dict[str, list[str]]:
     return {"files": imported_files()}
 
 
-def _limit_memory(read: ServeConfig, wanted: WantedPlugins) -> None:
+def _limit_memory(config: ServeConfig, wanted: WantedPlugins) -> None:
     """Apply the memory limit of this process's only plugin before it is imported."""
     from mcptrio.mounting.memory_limit import limit_memory
 
     [name] = [*(wanted.names or ()), *(file.stem for file in wanted.files)]
-    mebibytes = tables_of(read).policy(name).max_memory_mb
+    mebibytes = tables_of(config).policy(name).max_memory_mb
     if mebibytes is not None:
         limit_memory(mebibytes)
 
@@ -278,12 +280,12 @@ def _over_stdio(settings: ServeSettings) -> None:
 
     # The parent of an isolated plugin has authenticated the caller already.
     trusts_forwarded_caller = settings.options["isolated"]
-    identify = None if trusts_forwarded_caller else identify_by(settings.read)
+    identify = None if trusts_forwarded_caller else identify_by(settings.config)
     # A client connects a pipe. At a terminal there is a user, who needs an explanation.
     if sys.stdin is not None and sys.stdin.isatty():
         from mcptrio.cli.server.introducing import introduce_stdio
 
-        introduce_stdio(settings.read.server.name)
+        introduce_stdio(settings.config.server.name)
     stores = None
     if not (settings.options["isolated"] or settings.stores.is_memory):
         # Imported here: most servers over stdio keep nothing.
@@ -304,7 +306,7 @@ def _over_stdio(settings: ServeSettings) -> None:
     serve = partial(
         serve_process,
         make,
-        limits=settings.read.server.message,
+        limits=settings.config.server.message,
         restore=False,
         identify=identify,
         trusts_forwarded_caller=trusts_forwarded_caller,
@@ -322,7 +324,7 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         if (count := worker_count(settings)) > 1:
             if settings.console is not None:
                 problem = f"expected one worker with --console, which shows one process, got {count}"
-                raise settings.read.error(("http", "workers"), problem)
+                raise settings.config.error(("http", "workers"), problem)
             if settings.options.get("metrics") is not None:
                 raise click.UsageError("--metrics needs a single process; with workers, set telemetry.endpoint")
             supervise(settings, count)
@@ -337,12 +339,12 @@ def _over_streams(settings: ServeSettings) -> None:
     from mcptrio.serve.stores import serve_with_stores
     from mcptrio.serve.stream import serve_stream
 
-    refuse_streams(settings.read)
-    table = settings.read.stream
+    refuse_streams(settings.config)
+    table = settings.config.stream
     where = settings.addresses or table.listen
     if not where:
         raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
-    stream = evolve(table, limits=settings.read.server.message)
+    stream = evolve(table, limits=settings.config.server.message)
     stores = settings.stores
     server = settings.make()
     serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))

@@ -82,15 +82,15 @@ def new(
 
     Its hash is added to the file, which is created if missing. A server that uses the file accepts it within a second.
     """
-    where = _file(path)
-    original, tokens = _open(where)
+    file = _file(path)
+    original, tokens = _open(file)
     if any(each.name == name for each in tokens):
         raise click.ClickException(
-            f"{where}: there is a token {quote_name(name)} already; revoke it first, or choose another name"
+            f"{file}: token {quote_name(name)} already exists; revoke it first, or choose another name"
         )
     now = time.time()
     try:
-        token, kept = make_token(
+        token, stored = make_token(
             name,
             subject=subject or name,
             scopes=scopes,
@@ -99,13 +99,13 @@ def new(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    _write(original, [*tokens, kept])
+    _write(original, [*tokens, stored])
     if as_json:
-        print_json({"token": token, "file": str(where), **_values(kept)})
+        print_json({"token": token, "file": str(file), **_values(stored)})
     else:
         click.echo(token)
     # Standard output contains only the token, so that a script can capture it.
-    click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
+    click.echo(f"{file}: added {name}, {_until(stored, now)}; the token is not shown again", err=True)
 
 
 @command.command("list")
@@ -128,23 +128,23 @@ def list_all(as_json: bool, path: Path | None) -> None:
 @_file_option
 def revoke(names: tuple[str, ...], path: Path | None) -> None:
     """Remove tokens from the file. A server that uses the file refuses them within a second."""
-    where = _file(path)
-    original, tokens = _open(where)
+    file = _file(path)
+    original, tokens = _open(file)
     there = {each.name for each in tokens}
     if missing := [name for name in names if name not in there]:
-        raise click.ClickException(f"{where}: there is no token {quote_name(missing[0])}")
+        raise click.ClickException(f"{file}: there is no token {quote_name(missing[0])}")
     _write(original, [each for each in tokens if each.name not in names])
-    click.echo(f"{where}: revoked {', '.join(dict.fromkeys(names))}", err=True)
+    click.echo(f"{file}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 
 
 def _file(path: Path | None) -> Path:
     if path is not None:
         return path
-    read = configured()
-    setting = (read.auth or {}).get("tokens")
+    config = configured()
+    setting = (config.auth or {}).get("tokens")
     if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
-    return read.resolve_path(str(Path(setting).expanduser()))
+    return config.resolve_path(str(Path(setting).expanduser()))
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:

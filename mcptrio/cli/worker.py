@@ -43,13 +43,13 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
     from mcptrio.serve.stores import serve_with_stores
     from mcptrio.serve.transport import serve_transport
 
-    read = chosen.read()
-    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
+    config = chosen.read()
+    log_to_stderr(options["log_level"] or config.log.level, config.log.format)
     options = {**options, "run_tasks": "here"}
     settings = ServeSettings(
-        make=lambda: make_server(read, chosen.wanted(read), options),
+        make=lambda: make_server(config, chosen.wanted(config), options),
         chosen=chosen,
-        read=read,
+        config=config,
         options=options,
         addresses=[],
         control=ControlSocket("worker"),

@@ -77,7 +77,7 @@ class KnownTools:
         return known.param_headers if known is not None else _NO_HEADERS
 
     def task_support(self, name: str) -> str | None:
-        """Return whether a call of a tool may or must ask for a task (2025-11-25); ``None`` if it must not."""
+        """Return the ``taskSupport`` of a tool: whether a call may or must ask for a task; ``None`` if it must not."""
         known = self._tools.get(name)
         execution = known.tool.execution if known is not None else None
         return execution.task_support if execution is not None else None

@@ -236,7 +236,7 @@ class ClientSession:
             await self.link.send(message, revision)
             return True
         seconds = self._timeouts.idle
-        raise RequestTimeout(f"{method}: {self.link.name} did not take it within {seconds:g} s", seconds=seconds)
+        raise RequestTimeout(f"{method}: {self.link.name} did not accept it within {seconds:g} s", seconds=seconds)
 
     async def answer(self, method: str, params: Any) -> Any:
         """Pass a question of the server to the handlers. No request of the client times out while a handler runs."""

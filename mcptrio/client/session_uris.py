@@ -1,6 +1,6 @@
 """Reference counts of the resources that a session is subscribed to.
 
-The Subscriber uses it in the handshake revisions, where a session subscribes to each URI once for all local
+The Subscriber uses them in the handshake revisions, where a session subscribes to each URI once for all local
 subscriptions.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions".

@@ -77,7 +77,7 @@ async def _limit_after_cancellation(scope: trio.CancelScope, seconds: float) -> 
 
 
 def first_exception(error: BaseException) -> BaseException:
-    """Return the first exception of a group, at any depth; an exception that is no group is returned unchanged."""
+    """Return the first exception of a group, at any depth; an exception that is not a group is returned unchanged."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

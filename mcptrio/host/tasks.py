@@ -17,7 +17,7 @@ from mcptrio.protocol.model.tasks import TaskStatus
 
 __all__ = ["HostTask", "task_reports"]
 
-_ENDS: Final = ("completed", "failed", "cancelled")
+_FINAL_STATUSES: Final = ("completed", "failed", "cancelled")
 
 
 @frozen(kw_only=True)
@@ -60,7 +60,9 @@ def task_reports(
 
     def created(task: ClientTask) -> None:
         def report_status(status: TaskStatus, message: str | None) -> None:
-            report_new(HostTask(id=task.id, tool=tool, status=status, message=message, has_ended=status in _ENDS))
+            report_new(
+                HostTask(id=task.id, tool=tool, status=status, message=message, has_ended=status in _FINAL_STATUSES)
+            )
 
         entry.created(task)
         task._watch(report_status)

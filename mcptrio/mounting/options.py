@@ -1,4 +1,4 @@
-"""The options of a mount, which are passed to :class:`mcptrio.Mount`. Every wait for the other server is bounded."""
+"""The options of a mount, which are passed to :class:`mcptrio.Mount`. Every wait for the mounted server is bounded."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class MountOptions:
         prefix: The prefix of the tools' and prompts' names, before an underscore; empty for none. By default the
             mount's name.
         tools: The tools to offer; globs match the names on the mounted server.
-        timeout: Seconds for one call, with or without progress. With ``None``, the limits of our server apply.
-        start_timeout: Seconds that our server's start waits for the other server. If that takes longer, the lists
+        timeout: Seconds for one call, with or without progress. With ``None``, the limits of this server apply.
+        start_timeout: Seconds for which the start of this server waits for the mounted one. After them, the lists
             follow later, and clients are notified.
-        ready_timeout: Seconds that a call waits while the other server is disconnected. Then the call fails.
-        idle_timeout: Seconds without a call after which the other server is stopped until the next call. Its tools stay
-            listed. With ``None``, it is not stopped.
+        ready_timeout: Seconds that a call waits while the mounted server is disconnected. Then the call fails.
+        idle_timeout: Seconds without a call after which the mounted server is stopped until the next call. Its tools
+            stay listed. With ``None``, it is not stopped.
         revision: The revision to use, as a date; by default the newest that both support.
         lazy: True if the server is stopped when its lists are read, until the first call.
-        task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the
-            client has tasks; ``"never"``: it stays a call.
-        required: True to quarantine our plugin if the first connection fails within ``timeouts.connect``, even if our
+        task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of this server, if
+            the client supports tasks; ``"never"``: it stays a call.
+        required: True to quarantine the mount if the first connection fails within ``timeouts.connect``, even if this
             server has started in the meantime because ``start_timeout`` has expired.
         timeouts: The timeouts of the connection and of the requests for lists.
     """

@@ -1,6 +1,7 @@
 """Reports changes to a mounted server's resources to the subscribers of this server.
 
-The mount runs this. It is subscribed to a resource of the mounted server while a client here is subscribed to it.
+The mount runs this. While a client of this server is subscribed to a mounted resource, the watcher is subscribed to it
+on the mounted server.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """

@@ -108,5 +108,5 @@ def _check_class(cls: type[Any]) -> None:
             raise TypeError(f"configuration: expected a default for {cls.__name__}.{each.name}, got none")
         if each.name in RESERVED:
             raise TypeError(
-                f"configuration: expected a name that is no setting of the server, got {cls.__name__}.{each.name}"
+                f"configuration: expected a name that is not a setting of the server, got {cls.__name__}.{each.name}"
             )

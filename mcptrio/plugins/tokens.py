@@ -1,7 +1,7 @@
 """Estimates the tokens that tool definitions take in every conversation.
 
-The commands that list and check plugins use this. The estimate is the bytes of the definition divided by four, for
-every model.
+The commands that list and check plugins use this. Models have different tokenizers, so the estimate is the same for
+all: the bytes of the definition, divided by four.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["estimated_tokens", "tokens_by_tool"]
 
-_BYTES_A_TOKEN = 4
+_BYTES_PER_TOKEN = 4
 
 
 def estimated_tokens(tool: Tool) -> int:
     """Return the estimate for one tool: the bytes of its compact JSON in the newest revision, divided by four and
     rounded up."""
-    return -(-len(orjson.dumps(LATEST.unstructure(tool))) // _BYTES_A_TOKEN)
+    return -(-len(orjson.dumps(LATEST.unstructure(tool))) // _BYTES_PER_TOKEN)
 
 
 def tokens_by_tool(catalog: Catalog, plugin: str) -> dict[str, int]:

@@ -81,7 +81,7 @@ def read_id(written: bytes | None) -> RequestId | None:
 
 
 def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
-    """Return whether a message is a call, and its id. A message that is no call is a response.
+    """Return whether a message is a call, and its id. A message that is not a call is a response.
 
     Returns:
         ``None`` if the first members do not contain the kind of the message.

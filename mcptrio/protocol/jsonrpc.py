@@ -111,7 +111,7 @@ def _is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
 
 def _too_many(shape: Shape, limits: MessageLimits) -> str | None:
     if shape.commas > limits.values:
-        return f"message of more than {limits.values} values: the limit is {limits.values}"
+        return f"message of too many values: the limit is {limits.values}"
     if shape.containers > limits.containers:
         return f"message of {shape.containers} arrays and objects: the limit is {limits.containers}"
     return None
@@ -303,7 +303,7 @@ def _malformed(message: str, id: RequestId | None = None, *, answers: RequestId 
 
 
 def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
-    text = f"message nested more than {limits.depth} levels deep: the limit is {limits.depth}"
+    text = f"message nested too deeply: the limit is {limits.depth} levels"
     if type(value) is not dict:
         return _malformed(text)
     id = value.get("id")

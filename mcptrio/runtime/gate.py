@@ -35,7 +35,7 @@ class Gate:
         self.in_flight = 0
         self.is_closed = False
         self.drain_deadline = inf
-        """Trio time at which requests in flight are cancelled, once the gate is closed."""
+        """Trio clock time at which requests in flight are cancelled, once the gate is closed."""
         self._limits = settings.limits
         self._timeouts = settings.timeouts
         self._deadlines = deadlines

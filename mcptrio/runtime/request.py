@@ -85,7 +85,7 @@ class RequestScope:
     """Called when the request ends without its result having been sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
-    """Trio time at which the request is ended with an error."""
+    """Trio clock time at which the request is ended with an error."""
     _timeouts: Timeouts = field(init=False)
     _turn_start: float = field(init=False)
     _caller_deadline: float = field(init=False, default=inf)
@@ -185,7 +185,7 @@ class RequestScope:
     def keep_open(self, open: OpenRequest) -> None:
         """Keep the request open without a task. Call this only if :attr:`can_stay_open`. The result is ignored."""
         self.remove_deadline()
-        if self._advance(RequestEvent.KEEP_OPEN) is Action.DO:
+        if self._advance(RequestEvent.KEEP_OPEN) is Action.PROCEED:
             self.open = open
             self._cancel_scope = None
         else:

@@ -5,16 +5,17 @@
     WAITING ── begin ──▶ RUNNING ── finish ──▶ ANSWERING ── close ──▶ CLOSED
        │                  │  │ └─ keep_open ──▶ KEPT_OPEN ── finish ──▶ ANSWERING
        │                  │  └── fail ──▶ FAILING ── finish ──▶ ANSWERING
+       ├── fail ──▶ FAILING
        └── cancel ──▶ CANCELLED ◀── cancel ── RUNNING, KEPT_OPEN, FAILING
 
 - A request has at most one answer. It has none if it was cancelled before its handler ended, or if its session ended.
 - After a cancellation no error is sent. A failing request can still be cancelled, because the client then no longer
-  wants the error. Once a request is being answered, neither has an effect.
+  wants the error. While a request is being answered, cancel and fail have no effect.
 - The handler is cancelled at most once, through the scope that was attached when it began.
 - From CANCELLED on, no message of the handler is sent. In FAILING, it may still send messages while it cleans up.
-- A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
-  handler closes the request.
-- No event leaves CLOSED, and closing twice is harmless.
+- A request that is kept open has no task, so cancel and fail close it at once, without an error. In all other states
+  the task of the handler closes the request.
+- No event leaves CLOSED, and closing twice is harmless. A row lacks the events that cannot occur in its state.
 """
 
 from __future__ import annotations
@@ -56,12 +57,11 @@ class RequestEvent(IntEnum):
     FINISH = 4
     """The handler has ended."""
     CLOSE = 5
-    """The task of the request closes it."""
 
 
 class Action(IntEnum):
     NONE = 0
-    DO = 1
+    PROCEED = 1
     """The event takes place: run the handler, keep the request open, answer, or close."""
     CANCEL_HANDLER = 2
     CLOSE_NOW = 3
@@ -79,32 +79,32 @@ def _staying(state: RequestState) -> _Row:
 TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
     {
         _S.WAITING: {
-            _E.BEGIN: (_S.RUNNING, _A.DO),
+            _E.BEGIN: (_S.RUNNING, _A.PROCEED),
             _E.CANCEL: (_S.CANCELLED, _A.NONE),
             _E.FAIL: (_S.FAILING, _A.NONE),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
+            _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
         _S.RUNNING: {
-            _E.KEEP_OPEN: (_S.KEPT_OPEN, _A.DO),
+            _E.KEEP_OPEN: (_S.KEPT_OPEN, _A.PROCEED),
             _E.CANCEL: (_S.CANCELLED, _A.CANCEL_HANDLER),
             _E.FAIL: (_S.FAILING, _A.CANCEL_HANDLER),
-            _E.FINISH: (_S.ANSWERING, _A.DO),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
+            _E.FINISH: (_S.ANSWERING, _A.PROCEED),
+            _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
         _S.KEPT_OPEN: {
             _E.CANCEL: (_S.CANCELLED, _A.CLOSE_NOW),
             _E.FAIL: (_S.CANCELLED, _A.CLOSE_NOW),
-            _E.FINISH: (_S.ANSWERING, _A.DO),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
+            _E.FINISH: (_S.ANSWERING, _A.PROCEED),
+            _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
         _S.FAILING: _staying(_S.FAILING)
         | {
             _E.CANCEL: (_S.CANCELLED, _A.NONE),
-            _E.FINISH: (_S.ANSWERING, _A.DO),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
+            _E.FINISH: (_S.ANSWERING, _A.PROCEED),
+            _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
-        _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
-        _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
+        _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
+        _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
         # Events may still occur, because a shielded handler may continue after its session has ended.
         _S.CLOSED: _staying(_S.CLOSED),
     }

@@ -152,7 +152,7 @@ class Run:
         self.owner = work.owner
         self.since = trio.current_time()
         self.deadline = inf
-        """Trio time at which a parked handler is cancelled."""
+        """Trio clock time at which a parked handler is cancelled."""
         self.is_parked = False
         self.open: dict[str, PendingQuestion] = {}
         """The questions without an answer, by key."""

@@ -1,7 +1,7 @@
 """The effects of ``ctx.once`` in the store that all replicas share.
 
-:class:`mcptrio.runtime.effects.Effects` uses it if the server has such a store. The replica that claims an effect runs
-it; the others wait until the store has the result. The bus only shortens this wait.
+:class:`mcptrio.runtime.effects.Effects` uses them if the server has such a store. The replica that claims an effect
+runs it; the others wait until the store has the result. The bus only shortens this wait.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class Timeouts:
         idle: The time since the request's start or its last progress.
         task_after: The time until a call of a tool with ``task="optional"`` becomes a task, if the client supports
             tasks.
-        input: The time for a client's answer to an elicitation or a sampling request; ``idle`` does not run in this
-            time.
+        input: The time for a client's answer to an elicitation or a sampling request, during which ``idle`` is
+            paused.
         ping: The time for the response to a keepalive ping.
         start: The time for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
         shutdown: The time for requests in flight when the server stops.
@@ -46,8 +46,8 @@ class Timeouts:
     blocked: float = field(default=1.0, validator=number(above=0))
 
     def with_request(self, request: float) -> Timeouts:
-        """Return these timeouts with the one that an author or operator sets for a tool or a plugin."""
-        # The idle timeout too, so that a call with its own timeout need not report progress.
+        """Return these timeouts with the limit that an author or operator has set for a tool or a plugin."""
+        # Also as the idle timeout, so that a call with its own timeout need not report progress.
         return evolve(self, request=request, idle=request)
 
 

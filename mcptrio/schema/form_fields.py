@@ -168,7 +168,7 @@ class FormField:
         ):
             raise self._refusal(f"{length} character{'' if length == 1 else 's'}")
         if not _is_unicode(value):
-            raise self._refusal(f"half a character in {quote(value)}")
+            raise self._refusal(f"a lone surrogate in {quote(value)}")
         for matcher in (
             _matcher("format", self.format) if self.format in _FORMATS else None,
             # None for a pattern with back-references or look-around, which only the server checks.

@@ -81,25 +81,25 @@ def check_text(what: str, text: str, limits: ElicitationLimits) -> None:
 def _read_field(name: str, definition: Any, *, is_required: bool, limits: ElicitationLimits) -> FormField:
     if not isinstance(definition, Mapping):
         raise ValueError(f"expected a schema, got {show_value(definition)}")
-    read = _Definition(_without_null(definition), limits)
-    kind, choices = read.kind()
+    keywords = _Definition(_without_null(definition), limits)
+    kind, choices = keywords.kind()
     # `items` without choices would be a list of free texts, which forms do not have.
     if kind == "choices" and not choices:
         raise ValueError("expected choices in `items`, as `enum` or `anyOf`, got none")
     unfilled = FormField(
         name=name,
-        title=read.text("title") or name,
-        description=read.text("description"),
+        title=keywords.text("title") or name,
+        description=keywords.text("description"),
         kind=kind,
         required=is_required,
-        format=read.text("format") if kind == "string" else None,
-        pattern=read.text("pattern") if kind == "string" else None,
-        min_length=read.size("minLength") if kind == "string" else None,
-        max_length=read.size("maxLength") if kind == "string" else None,
-        minimum=read.number("minimum") if kind in ("number", "integer") else None,
-        maximum=read.number("maximum") if kind in ("number", "integer") else None,
-        min_items=read.size("minItems") if kind == "choices" else None,
-        max_items=read.size("maxItems") if kind == "choices" else None,
+        format=keywords.text("format") if kind == "string" else None,
+        pattern=keywords.text("pattern") if kind == "string" else None,
+        min_length=keywords.size("minLength") if kind == "string" else None,
+        max_length=keywords.size("maxLength") if kind == "string" else None,
+        minimum=keywords.number("minimum") if kind in ("number", "integer") else None,
+        maximum=keywords.number("maximum") if kind in ("number", "integer") else None,
+        min_items=keywords.size("minItems") if kind == "choices" else None,
+        max_items=keywords.size("maxItems") if kind == "choices" else None,
         choices=choices,
     )
     _check_order("minLength", unfilled.min_length, "maxLength", unfilled.max_length)
@@ -107,7 +107,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
     _check_order("minItems", unfilled.min_items, "maxItems", unfilled.max_items)
     # The user cannot select more items than there are choices.
     _check_order("minItems", unfilled.min_items, "the choices", len(choices) if kind == "choices" else None)
-    default = read.get("default")
+    default = keywords.get("default")
     if default is None:
         return unfilled
     if isinstance(default, str):
@@ -202,7 +202,7 @@ class _Definition:
 
     def _titled(self, option: Any) -> Choice:
         if not isinstance(option, Mapping) or "const" not in option:
-            raise ValueError(f"expected a choice with `const` and `title`, got {show_value(option)} without")
+            raise ValueError(f"expected a choice with `const`, got {show_value(option)}")
         value = self._choice(option["const"])
         return Choice(value=value, title=self._choice(option.get("title") or value))
 

@@ -1,7 +1,7 @@
 """One-line errors about JSON values: ``expected an integer at `after`, got "x"``.
 
-Used for all values of a peer: arguments, elicitation answers, schemas. A message has the expected value, the place and
-the actual value. It is short: long values are cut, and objects and arrays are only named.
+Used for all values of a peer: arguments, elicitation answers, schemas. A message states the expected value, the place
+and the actual value. It is short: long values are cut, and objects and arrays are only named.
 
 Source: the messages of msgspec 0.20+ ("Expected `int`, got `str` - at `$.after`"), which are translated here.
 """
@@ -51,7 +51,7 @@ _SEGMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mapping[str, Any]) -> InvalidParams:
-    """Return the error for an error of msgspec.
+    """Translate an error of msgspec.
 
     Args:
         value: The JSON value that msgspec has refused.

@@ -329,9 +329,9 @@ def load_config(path: Path | None, profile: str | None = None, environ: Mapping[
     for name, other in (("only", "enable"), ("enable", "only")):
         if environ and variable_of(("server", name)) in environ:
             tables.get("server", {}).pop(other, None)
-    read = ServeConfig(source, tables, environ)
-    read.check()
-    return read
+    config = ServeConfig(source, tables, environ)
+    config.check()
+    return config
 
 
 def check_variables(environ: Mapping[str, str], known: Collection[str], tables: Iterable[str]) -> None:

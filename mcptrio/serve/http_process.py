@@ -51,10 +51,12 @@ class HTTPProcess:
                 if self.worker is None:
                     await serve(sockets=self._sockets(None), shutdown=stop)
                 else:
-                    await self.worker.run(lambda ends: serve(sockets=self._sockets(ends), shutdown=ends.shutdown), stop)
+                    await self.worker.run(
+                        lambda stopping: serve(sockets=self._sockets(stopping), shutdown=stopping.shutdown), stop
+                    )
 
-        # With renew in a worker too, where SIGHUP would otherwise start the shutdown: an operator may signal all
-        # processes of a service, and the parent alone replaces workers.
+        # A worker needs ``renew`` too. Without it, SIGHUP would stop the worker: an operator may signal all processes
+        # of a service, but only the parent may replace workers.
         run(in_process, renew=self._renew, background=self.background)
 
     async def _renew(self) -> None:
@@ -73,8 +75,10 @@ class HTTPProcess:
         self.worker.release()
         self.worker.ready(urls)
 
-    def _sockets(self, ends: WorkerShutdown | None) -> HTTPSockets:
+    def _sockets(self, stopping: WorkerShutdown | None) -> HTTPSockets:
         tls = None if self.certificates is None else self.certificates.context
-        if self.worker is None or ends is None:
+        if self.worker is None or stopping is None:
             return HTTPSockets(bind=self.addresses, tls=tls)
-        return HTTPSockets(bind=self.worker.addresses, tls=tls, leaving=ends.leaving, pause=self.worker.counter.pause)
+        return HTTPSockets(
+            bind=self.worker.addresses, tls=tls, leaving=stopping.leaving, pause=self.worker.counter.pause
+        )

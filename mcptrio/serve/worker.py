@@ -28,9 +28,9 @@ from mcptrio.serve.worker_balance import ConnectionCounter
 from mcptrio.serve.worker_bus import WorkerBus
 from mcptrio.serve.worker_link import ALIVE_INTERVAL, FrameKind, WorkerLink, read_first
 
-__all__ = ["VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "current_worker"]
+__all__ = ["LINK_VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "current_worker"]
 
-VARIABLE: Final = "MCPTRIO_WORKER"
+LINK_VARIABLE: Final = "MCPTRIO_WORKER"
 """The environment variable with the descriptor of a worker's link."""
 
 # Seconds beyond the shutdown timeout for connections, lifespans and the interpreter, after the parent has ended.
@@ -117,15 +117,15 @@ class WorkerProcess:
 
     async def run(self, serve: Callable[[WorkerShutdown], Awaitable[None]], shutdown: trio.Event) -> None:
         """Run ``serve`` until it returns, and process the parent's frames meanwhile."""
-        ends = WorkerShutdown(leaving=trio.Event(), shutdown=shutdown)
+        stopping = WorkerShutdown(leaving=trio.Event(), shutdown=shutdown)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
-            nursery.start_soon(self._receive_orders, ends)
+            nursery.start_soon(self._receive_orders, stopping)
             nursery.start_soon(self._send_alive)
-            await serve(ends)
+            await serve(stopping)
             nursery.cancel_scope.cancel()
 
-    async def _receive_orders(self, ends: WorkerShutdown) -> None:
+    async def _receive_orders(self, stopping: WorkerShutdown) -> None:
         async with trio.open_nursery() as nursery:
             try:
                 while True:
@@ -134,10 +134,10 @@ class WorkerProcess:
                             self.bus.deliver(body)
                         elif kind is FrameKind.LOST:
                             self.bus.report_lost()
-                        elif kind is FrameKind.LEAVE and not ends.leaving.is_set():
+                        elif kind is FrameKind.LEAVE and not stopping.leaving.is_set():
                             self.counter.leave()
-                            ends.leaving.set()
-                            nursery.start_soon(self._leave, ends)
+                            stopping.leaving.set()
+                            nursery.start_soon(self._leave, stopping)
             except trio.EndOfChannel:
                 # The thread that watches the link starts the shutdown.
                 pass
@@ -148,10 +148,10 @@ class WorkerProcess:
             await trio.sleep(ALIVE_INTERVAL)
             self._link.queue(FrameKind.ALIVE)
 
-    async def _leave(self, ends: WorkerShutdown) -> None:
+    async def _leave(self, stopping: WorkerShutdown) -> None:
         with trio.move_on_after(self.start_parameters.last_request_timeout):
-            await ends.shutdown.wait()
-        ends.shutdown.set()
+            await stopping.shutdown.wait()
+        stopping.shutdown.set()
 
 
 def current_worker(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess | None:
@@ -162,7 +162,7 @@ def current_worker(environment: MutableMapping[str, str] = os.environ) -> Worker
     Raises:
         ConfigError: The variable is set, but does not name a link to a parent.
     """
-    value = environment.pop(VARIABLE, None)
+    value = environment.pop(LINK_VARIABLE, None)
     if value is None:
         return None
     try:
@@ -171,7 +171,7 @@ def current_worker(environment: MutableMapping[str, str] = os.environ) -> Worker
         _, body = read_first(sock)
         start_parameters = WorkerStart.decode(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{VARIABLE}: expected the link to a parent, got something else: {error}") from error
+        raise ConfigError(f"{LINK_VARIABLE}: expected the link to a parent, got something else: {error}") from error
     for number in start_parameters.sockets:
         # Child processes of plugins must not inherit the sockets: they would keep the port open.
         os.set_inheritable(number, False)

@@ -28,7 +28,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.stderr_tail import exit_reason
 from mcptrio.serve.process import Hangups
-from mcptrio.serve.worker import VARIABLE, WorkerStart
+from mcptrio.serve.worker import LINK_VARIABLE, WorkerStart
 from mcptrio.serve.worker_balance import ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay
 from mcptrio.serve.worker_link import ALIVE_INTERVAL, FrameKind, WorkerLink
@@ -326,7 +326,7 @@ class WorkerPool:
                 self._plan.command,
                 stdin=subprocess.DEVNULL,
                 stderr=write,
-                env={**os.environ, VARIABLE: str(there.fileno())},
+                env={**os.environ, LINK_VARIABLE: str(there.fileno())},
                 pass_fds=(there.fileno(), self._counters.fd, *sockets),
                 # Ctrl-C in the terminal reaches only the parent, which ends the workers. The process group allows
                 # signalling processes that a worker leaves behind.

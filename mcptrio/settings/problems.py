@@ -1,6 +1,6 @@
 """Error messages about settings, in the terms of TOML.
 
-:mod:`mcptrio.settings.reader` uses it. A message shows a value only if the value cannot be a secret.
+:mod:`mcptrio.settings.reader` uses them. A message shows a value only if the value cannot be a secret.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rates in memory, for several servers in one process.
 
-:func:`mcptrio.stores.memory.memory_stores` makes it; the SQLite store uses the same arithmetic.
+:func:`mcptrio.stores.memory.memory_stores` makes the store; the SQLite store uses :func:`next_arrival` too.
 
 Source: ITU-T I.371, annex A, "generic cell rate algorithm", virtual scheduling.
 """
@@ -15,7 +15,7 @@ import trio
 __all__ = ["MAX_QUOTAS", "MemoryQuotaStore", "next_arrival"]
 
 MAX_QUOTAS: Final = 100_000
-"""Quotas in the store. When full, the least recently used one is evicted, and so becomes full again."""
+"""Quotas in the store. Beyond this, the least recently used one is evicted; its next request finds an unused quota."""
 # Seconds since 1970 in a float are exact to less than this.
 _ROUNDING: Final = 1e-6
 

@@ -1,6 +1,6 @@
 """Names that may be used once, in memory, for several servers in one process.
 
-:func:`mcptrio.stores.memory.memory_stores` makes it.
+:func:`mcptrio.stores.memory.memory_stores` makes the store.
 """
 
 from __future__ import annotations

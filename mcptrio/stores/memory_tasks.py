@@ -1,6 +1,6 @@
 """Tasks in memory. They end with the process.
 
-:func:`mcptrio.stores.memory.memory_stores` makes it. None of its methods waits.
+:func:`mcptrio.stores.memory.memory_stores` makes the store. None of its methods waits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Session records as JSON, for stores outside this process.
 
-The stores in SQLite and those of other distributions use it, so that every store keeps the same fields.
+The stores in SQLite and those of other distributions use them, so that every store keeps the same fields.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Database:
         self._reading = trio.CapacityLimiter(len(readers))
         self._batches: BatchWriter[Work[Any]] = BatchWriter(str(path), partial(_commit, writer, path))
         self.writes_failed_at: float | None = None
-        """Trio time of the first write that failed after the last successful one; None if the last one succeeded."""
+        """Trio clock time of the first write that has failed since the last successful one; None if there is none."""
 
     async def write(self, work: Work[T]) -> T:
         """Run ``work`` in a transaction and return its result once that is committed.

@@ -19,7 +19,7 @@ from mcptrio.stores.wall_clock import WallClock
 __all__ = ["SQLiteEffectStore"]
 
 # Old effects that each claim checks for expiry.
-_MAX_AGED: Final = 4
+_MAX_EXPIRED: Final = 4
 
 
 class SQLiteEffectStore:
@@ -67,7 +67,7 @@ class SQLiteEffectStore:
     def _drop_aged(self, connection: sqlite3.Connection, now: float) -> None:
         rows = connection.execute(
             "SELECT call, key, writer, result IS NULL FROM effects WHERE touched <= ? ORDER BY touched LIMIT ?",
-            (now - EFFECT_SECONDS, _MAX_AGED),
+            (now - EFFECT_SECONDS, _MAX_EXPIRED),
         ).fetchall()
         for call, key, writer, is_running in rows:
             if is_running and self._processes.is_alive(writer):

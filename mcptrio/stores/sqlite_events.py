@@ -26,7 +26,7 @@ __all__ = ["SQLiteEventStore", "drop_events"]
 # Bytes that an event costs in addition to its data, as in memory; in the file it is less.
 _EVENT_COST: Final = 160
 # Streams that each append checks for expiry.
-_MAX_AGED: Final = 4
+_MAX_EXPIRED: Final = 4
 # Streams that are completed in one transaction.
 _MAX_SETTLED: Final = 200
 # Streams that are completed once the store can write again. Further ones are completed after the end of this process.
@@ -236,7 +236,7 @@ class SQLiteEventStore:
         rows = connection.execute(
             "SELECT key, session, next, complete FROM streams WHERE next > first AND touched <= ?"
             " ORDER BY touched LIMIT ?",
-            (now - self._event_timeout, _MAX_AGED),
+            (now - self._event_timeout, _MAX_EXPIRED),
         ).fetchall()
         for key, session, following, complete in rows:
             _drop_before(connection, session, key, following)

@@ -1,4 +1,4 @@
-"""Rates in a SQLite file, over the processes of one machine and over restarts.
+"""Rates in a SQLite file, shared by the processes of one machine and kept over restarts.
 
 Source: ITU-T I.371, annex A; see :mod:`mcptrio.stores.memory_quotas`.
 """
@@ -16,7 +16,7 @@ from mcptrio.stores.wall_clock import WallClock
 __all__ = ["SQLiteQuotaStore"]
 
 # Quotas that each take deletes, if they are full again or too many, so expiry needs no task.
-_MAX_AGED: Final = 4
+_MAX_EXPIRED: Final = 4
 
 
 class SQLiteQuotaStore:
@@ -49,7 +49,7 @@ def _take(connection: sqlite3.Connection, *, name: str, count: int, seconds: flo
     deleted = connection.execute(
         "DELETE FROM quotas WHERE name IN (SELECT name FROM quotas WHERE name != ? ORDER BY arrival LIMIT ?)"
         " AND (arrival <= ? OR ?)",
-        (name, _MAX_AGED, now, total > MAX_QUOTAS),
+        (name, _MAX_EXPIRED, now, total > MAX_QUOTAS),
     ).rowcount
     if deleted:
         connection.execute("UPDATE sums SET value = value - ? WHERE name = 'quotas'", (deleted,))

@@ -1,4 +1,4 @@
-"""Names that may be used once, in a SQLite file, over the processes of one machine and over restarts."""
+"""Names that may be used once, in a SQLite file, shared by the processes of one machine and kept over restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcptrio.stores.wall_clock import WallClock
 __all__ = ["SQLiteReplayStore"]
 
 # Expired names that each use deletes, so expiry needs no task.
-_MAX_AGED: Final = 4
+_MAX_EXPIRED: Final = 4
 
 
 class SQLiteReplayStore:
@@ -40,7 +40,7 @@ def _use(connection: sqlite3.Connection, *, digest: bytes, until: float, now: fl
     deleted = connection.execute(
         "DELETE FROM replays WHERE (name = ?1 AND until <= ?2)"
         " OR name IN (SELECT name FROM replays WHERE until <= ?2 ORDER BY until LIMIT ?3)",
-        (digest, now, _MAX_AGED),
+        (digest, now, _MAX_EXPIRED),
     ).rowcount
     added = connection.execute("INSERT OR IGNORE INTO replays VALUES (?, ?)", (digest, until)).rowcount
     count = connection.execute(

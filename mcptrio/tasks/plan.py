@@ -51,7 +51,7 @@ class AdoptionPlan:
         self._deadlines = deadlines
         self._policy = policy
         self.deadline = trio.current_time() + after
-        """Trio time at which the call becomes a task."""
+        """Trio clock time at which the call becomes a task."""
         self._convert = convert
         self._is_due = False
         # Set once the call is a task or stays a call. Created in begin(), because few handlers wait for it.

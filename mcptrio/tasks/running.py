@@ -78,9 +78,9 @@ class RunningTask:
         self._is_unsaved = False
         """True if the store lacks a change other than the status text."""
         self._status_due = inf
-        """Trio time at which the status text must be stored; ``inf`` if it is stored."""
+        """Trio clock time at which the status text must be stored; ``inf`` if it is stored."""
         self._status_stored = -inf
-        """Trio time at which the status text was last stored."""
+        """Trio clock time at which the status text was last stored."""
         self._woken = trio.Event()
         self.is_lost = False
         """True if this process no longer holds the task, because it expired or another process runs it."""

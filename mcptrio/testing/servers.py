@@ -104,7 +104,7 @@ class Served:
         serve = replay.serve if replay is not None else None
         if serve is None and is_wrapped:
             if not isinstance(self.target, Server):
-                raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
+                raise ConfigError(f"faults and recordings: expected the transport memory, got {self.case.transport}")
             serve = self.target.supervisor.serve
         if serve is None:
             async with connect(self.target, **arguments) as client:

@@ -99,7 +99,7 @@ class LineFramer:
 
     def _report(self, id: bytes | None) -> Malformed:
         limit = self._limits.bytes
-        text = f"message of more than {limit} bytes: the limit is {limit} bytes; the rest of the line is skipped"
+        text = f"message too long: the limit is {limit} bytes; the rest of the line is skipped"
         known = read_id(id)
         reply = ErrorResponse(None if self._reads_answers else known, int(Code.INVALID_REQUEST), text)
         return Malformed(reply, known if self._reads_answers else None)

@@ -1,6 +1,6 @@
 """Two connected message channels in memory, for a client and a server in one process.
 
-Tests and embedding programs use it. Messages are encoded and decoded, as on a network, so the two sides share no
+Tests and embedding programs use them. Messages are encoded and decoded, as on a network, so the two sides share no
 objects.
 """
 

@@ -26,12 +26,12 @@ class RateLimitedLog:
         self._log = log
         self._per_key = per_key
         self._total = total
-        # Has at most `total` keys, because a key is added only with a written line.
+        # Has at most `total` keys: a key is added only with a written line, because reading a Counter adds none.
         self._written: Counter[str] = Counter()
         """Lines written in this minute, by key."""
         self._dropped = 0
         self._until = 0.0
-        """Trio time at which this minute ends."""
+        """Trio clock time at which this minute ends."""
 
     def write(self, level: int, key: str, message: str, *args: object, exc_info: bool = False) -> None:
         """Log a line unless the limits of this minute are reached.
@@ -44,8 +44,6 @@ class RateLimitedLog:
         """
         self.flush()
         if self._written[key] >= self._per_key or self._written.total() >= self._total:
-            if not self._written[key]:
-                del self._written[key]
             self._dropped += 1
         else:
             self._written[key] += 1

@@ -24,7 +24,7 @@ from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.auth.flows import Flow
 from mcptrio.errors import ConsentNeeded, RequestFailed
 
-__all__ = ["BACK", "NOT_FOUND", "Clock", "Issuer", "Kept", "World", "answer", "form", "play", "refused"]
+__all__ = ["BACK", "NOT_FOUND", "Clock", "Issuer", "MemoryTokenStore", "World", "answer", "form", "play", "refused"]
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Clock:
 
 
 @define
-class Kept:
+class MemoryTokenStore:
     """A token store whose values a test can read."""
 
     values: dict[str, Mapping[str, Any]] = field(factory=dict)
@@ -124,6 +124,7 @@ class Issuer:
     authorizations: list[str | None] = field(factory=list)
     """The header of each token request."""
     _numbers: Any = field(factory=lambda: count(1))
+    """Clients, codes and tokens in the order of issue: after the first login, the access token is number 3."""
 
     @property
     def document(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.jose import peek
 from mcptrio.errors import AuthorizationError, ConsentNeeded
 
-from .client_parts import Issuer, Kept, World, answer, refused
+from .client_parts import Issuer, MemoryTokenStore, World, answer, refused
 
 __all__: list[str] = []
 
@@ -116,7 +116,7 @@ class Bound(Issuer):
 
 async def test_bound_token_is_sent_with_fresh_proofs_and_renewed() -> None:
     world = World(issuers=[Bound("https://login.example.com")], resource={"dpop_bound_access_tokens_required": True})
-    store = Kept()
+    store = MemoryTokenStore()
     client = world.client(store=store)
     await world.refuse(client)
     headers = [await client.headers("POST", world.url) for _ in range(2)]

@@ -18,7 +18,7 @@ from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.jose import Key
 from mcptrio.errors import AuthorizationError, ConfigError, ConsentNeeded, RequestFailed
 
-from .client_parts import BACK, Issuer, Kept, World, answer, form, refused
+from .client_parts import BACK, Issuer, MemoryTokenStore, World, answer, form, refused
 
 __all__: list[str] = []
 
@@ -408,7 +408,7 @@ async def test_offline_access_is_requested_if_the_server_supports_it(world: Worl
 
 
 async def test_registration_is_stored_by_issuer(world: World) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     other = World(url="https://other.example.com/mcp", issuers=world.issuers)
     await other.refuse(other.client(store=store))
@@ -419,7 +419,7 @@ async def test_registration_is_stored_by_issuer(world: World) -> None:
 
 
 async def test_client_registers_again_after_the_server_changes_its_issuer(world: World) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     client = world.client(store=store)
     await world.refuse(client)
     first = world.issuer

@@ -13,13 +13,13 @@ from mcptrio.auth.client.oauth import OAuthClient
 from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.errors import RequestFailed
 
-from .client_parts import Kept, World, form
+from .client_parts import MemoryTokenStore, World, form
 
 __all__: list[str] = []
 
 
 async def test_stored_tokens_are_used_by_the_next_run(world: World) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     later = world.client(store=store)
 
@@ -30,7 +30,7 @@ async def test_stored_tokens_are_used_by_the_next_run(world: World) -> None:
 
 
 async def test_login_of_another_process_is_used(world: World) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     one, other = world.client(store=store), world.client(store=store)
     assert await world.sent(one) is None
     await world.refuse(other)
@@ -42,7 +42,7 @@ async def test_login_of_another_process_is_used(world: World) -> None:
 
 async def test_tokens_refreshed_by_another_process_are_used(world: World) -> None:
     """The authorization server treats a refresh token that is used twice as stolen."""
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     one, other = world.client(store=store), world.client(store=store)
     assert await world.sent(one) == await world.sent(other)
@@ -54,7 +54,7 @@ async def test_tokens_refreshed_by_another_process_are_used(world: World) -> Non
 
 async def test_only_one_process_refreshes_at_a_time(world: World) -> None:
     """The authorization server treats a refresh token that is used twice as stolen, and ends the login."""
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     clients = [world.client(store=store) for _ in range(5)]
     for client in clients:
@@ -75,7 +75,7 @@ async def test_only_one_process_refreshes_at_a_time(world: World) -> None:
 
 
 async def test_only_one_process_refreshes_after_a_refusal(world: World) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     clients = [world.client(store=store) for _ in range(5)]
     for client in clients:
@@ -91,7 +91,7 @@ async def test_only_one_process_refreshes_after_a_refusal(world: World) -> None:
 
 async def test_new_registration_keeps_other_logins(world: World) -> None:
     """A refresh token belongs to the client that it was issued to, even after a new registration."""
-    store = Kept()
+    store = MemoryTokenStore()
     first = world.client(store=store)
     await world.refuse(first)
     other = World(url="https://other.example.com/mcp", issuers=world.issuers, clock=world.clock)
@@ -108,7 +108,7 @@ async def test_new_registration_keeps_other_logins(world: World) -> None:
 
 @pytest.mark.parametrize("spoiled", [{}, {"access_token": 1}, {"asked": None, "key": {"kty": "x"}}])
 async def test_invalid_store_content_leads_to_a_new_login(world: World, spoiled: dict[str, Any]) -> None:
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     for key in list(store.values):
         store.values[key] = spoiled
@@ -128,7 +128,7 @@ async def test_log_out_revokes_and_deletes_the_login(world: World) -> None:
             return FetchResponse(status=200)
         return await world.fetch(request)
 
-    store = Kept()
+    store = MemoryTokenStore()
     client = world.oauth(store=store).client_auth(world.url, fetch)
     await world.refuse(client)
     assert await Credentials(store).servers() == [world.url]
@@ -145,7 +145,7 @@ async def test_log_out_of_an_unreachable_server_deletes_the_login(world: World) 
     async def fetch(request: FetchRequest) -> FetchResponse:
         raise RequestFailed("gone")
 
-    store = Kept()
+    store = MemoryTokenStore()
     await world.refuse(world.client(store=store))
     client = world.oauth(store=store).client_auth(world.url, fetch)
 

@@ -95,7 +95,7 @@ async def test_line_of_ten_megabytes_is_received() -> None:
 
 async def test_line_over_the_limit_fails_only_its_call() -> None:
     async with mcptrio.connect(faulty()) as client:
-        with pytest.raises(RequestFailed, match="the answer cannot be read: message of more than"):
+        with pytest.raises(RequestFailed, match="the answer cannot be read: message too long"):
             await client.call_tool("large", {"size": 70_000_000})
 
         assert await echoes(client)

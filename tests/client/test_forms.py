@@ -327,7 +327,7 @@ def test_valid_value_is_sent(definition: dict[str, Any], value: Any, sent: Any) 
         ({"type": "boolean"}, 1, "expected a boolean, got 1"),
         ({"type": "string"}, 1, "expected text, got 1"),
         ({"type": "string"}, {}, "expected text, got an object"),
-        ({"type": "string"}, "\ud800", 'expected text, got half a character in "\\ud800"'),
+        ({"type": "string"}, "\ud800", 'expected text, got a lone surrogate in "\\ud800"'),
         ({"type": "string", "minLength": 2}, "a", "expected text (at least 2 characters), got 1 character"),
         ({"type": "string", "maxLength": 2}, "abc", "expected text (at most 2 characters), got 3 characters"),
         ({"type": "string", "pattern": "^[A-Z]+$"}, "ab", 'expected text that matches ^[A-Z]+$, got "ab"'),

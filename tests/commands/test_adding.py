@@ -45,7 +45,7 @@ def test_existing_table_is_not_replaced(tmp_path: Path) -> None:
     added = run("plugins", "add", "playwright", cwd=tmp_path)
 
     assert added.returncode == 2
-    assert "there is a table mount.playwright already" in added.stderr
+    assert "table mount.playwright already exists" in added.stderr
     assert file.read_text() == '[mount]\nplaywright.command = "own"\n'
 
 

@@ -62,7 +62,7 @@ def test_token_file_readable_by_others_is_made_private(tmp_path: Path) -> None:
         (("new", "b", "--scope", "a b", "--file", "t.json"), 2, "expected a scope"),
         (("new", "b", "--expires", "90", "--file", "t.json"), 2, "expected a number and one of m, h, d, w, y"),
         (("new", "b", "--expires", "0d", "--file", "t.json"), 2, "expected a number and one of m, h, d, w, y"),
-        (("new", "ada", "--file", "there.json"), 1, "there is a token `ada` already"),
+        (("new", "ada", "--file", "there.json"), 1, "token `ada` already exists"),
         (("revoke", "bob", "--file", "there.json"), 1, "there is no token `bob`"),
         (("revoke", "--file", "there.json"), 2, "Missing argument"),
         (("list", "--file", "none.json"), 2, "none.json: the tokens cannot be read"),

@@ -73,7 +73,7 @@ def read(parts: list[bytes]) -> Reading:
             else:
                 assert isinstance(event, MalformedRequest)
                 assert 400 <= event.status < 600
-                reading.refused = event.why or "?"
+                reading.refused = event.reason or "?"
     return reading
 
 

@@ -117,7 +117,7 @@ async def read(parts: list[bytes]) -> Reading:
             nursery.start_soon(answer)
             connection = HTTPClientConnection(stream, stream)
             try:
-                response = await connection.ask("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
+                response = await connection.request("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
                 if response.status == 200:
                     reader = AnswerReader(Request(7, "ping"), reading.received.append, batches=True, limits=LIMITS)
                     got = await reader.read(response)
@@ -190,7 +190,7 @@ async def endless_outcome(first: bytes, more: bytes, most: int = 4000) -> str:
             nursery.start_soon(answer)
             connection = HTTPClientConnection(stream, stream)
             try:
-                response = await connection.ask("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
+                response = await connection.request("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
                 reader = AnswerReader(Request(7, "ping"), lambda each: None, batches=True, limits=LIMITS)
                 await reader.read(response)
             except (RequestFailed, ConnectionClosed) as error:

@@ -49,9 +49,7 @@ CASES = (
     ),
     case("size of 16 f", b"f" * 16 + b"\r\n", *HUGE, more=(HALF_CLOSE,), why="no negative number"),
     case("size of 17 digits", b"1" + b"0" * 15 + b"5\r\nhello\r\n" + _END, *HUGE, more=(HALF_CLOSE,), why="it is no 5"),
-    case(
-        "size of 18 f", b"f" * 18 + b"\r\nhello\r\n" + _END, *HUGE, more=(HALF_CLOSE,), why="it is no number of bytes"
-    ),
+    case("size of 18 f", b"f" * 18 + b"\r\nhello\r\n" + _END, *HUGE, more=(HALF_CLOSE,), why="not a number of bytes"),
     case("plus", b"+5\r\nhello\r\n" + _END, NO, why=_SIZE),
     case("minus", b"-5\r\nhello\r\n" + _END, NO, why=_SIZE),
     case("0x", b"0x5\r\nhello\r\n" + _END, NO, why=_SIZE),

@@ -107,7 +107,7 @@ CASES = (
     length("nul after", b" 5\0", NO, why=_LENGTH),
     length("leading zeros", b" 0005", fine("hello"), NO, why="9110 8.6: digits; read as decimal, or refused"),
     huge("2 to the 64 and 5", b"18446744073709551621", why="it is no 5"),
-    huge("10 to the 30", b"1" + b"0" * 30, why="it is no number of bytes"),
+    huge("10 to the 30", b"1" + b"0" * 30, why="it is not a number of bytes"),
     huge("10000 digits", b"1" * 10_000, why="and takes no quadratic time"),
     case(
         "length twice",

@@ -165,9 +165,7 @@ CASES = (
         refused(400, 505),
         why="9113 3.4: not on this port",
     ),
-    case(
-        "line response", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", refused(400, 501, 505), why="it is no request"
-    ),
+    case("line response", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", refused(400, 501, 505), why="not a request"),
     case("line nul bytes", b"\0" * 100 + b"\r\n\r\n", NO, dropped(), why="it is no HTTP"),
     case("line every byte", bytes(range(256)) * 8, NO, dropped(), why="it is no HTTP"),
     case(

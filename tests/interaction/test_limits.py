@@ -146,7 +146,7 @@ async def test_result_nested_too_deeply_fails_its_call_only() -> None:
             # Deeper than the server accepts, but not too deep for the client.
             result = await client.call_tool("nest", {"levels": 100})
             assert "in" in str(result.structured_content)
-            with pytest.raises(RequestFailed, match="nested more than 128 levels deep"):
+            with pytest.raises(RequestFailed, match="nested too deeply: the limit is 128 levels"):
                 await client.call_tool("nest", {"levels": 200})
             await client.call_tool("nest", {"levels": 1})
 

@@ -133,7 +133,7 @@ async def _two(a: Annotated[str, Header("Same")], b: Annotated[str, Header("same
 
 
 async def _number(a: Annotated[float, Header("A")]) -> str:
-    """A number that is no integer."""
+    """A number that is not an integer."""
     return ""
 
 

@@ -277,7 +277,7 @@ def test_invalid_settings_affect_their_plugin_only() -> None:
         (frozen(type("NoDefault", (), {"__annotations__": {"x": int}})), "expected a default for NoDefault.x"),
         (
             frozen(type("Taken", (), {"__annotations__": {"timeout": float}, "timeout": 1.0})),
-            "expected a name that is no setting of the server, got Taken.timeout",
+            "expected a name that is not a setting of the server, got Taken.timeout",
         ),
     ],
 )

@@ -288,9 +288,9 @@ def test_byte_order_mark_is_ignored() -> None:
 FULL = {
     "arrays": (b"[],", "60003 arrays and objects: the limit is 50000"),
     "objects": (b"{},", "60003 arrays and objects: the limit is 50000"),
-    "values": (b"0," * 6, "more than 250000 values"),
-    "texts": (b'"a,",' * 6, "more than 250000 values"),
-    "escapes": (b'"\\\\",' * 6, "more than 250000 values"),
+    "values": (b"0," * 6, "too many values: the limit is 250000"),
+    "texts": (b'"a,",' * 6, "too many values: the limit is 250000"),
+    "escapes": (b'"\\\\",' * 6, "too many values: the limit is 250000"),
 }
 
 

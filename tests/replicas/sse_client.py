@@ -297,7 +297,7 @@ class SSEClient:
             self._complain(message, call, "404 for an open stream")
 
     def _complain(self, message: Mapping[str, Any], call: Call | None, what: str) -> None:
-        """Have the judge report a message; one that is no call of a tool is noted as a call."""
+        """Have the judge report a message; one that is not a call of a tool is noted as a call."""
         if call is None:
             method = message.get("method", "answer")
             call = Call(self._name, "", message.get("id"), method, "", self._trial.now(), ended=self._trial.now())

@@ -134,7 +134,7 @@ async def test_faults_apply_between_client_and_server(autojump_clock: object) ->
             await client.call_tool("greet")
             assert trio.current_time() - before == pytest.approx(12)
     async with open_served(ServerSpec(), Case(transport="http")) as served:
-        with pytest.raises(ConfigError, match="only in memory, the test runs over http"):
+        with pytest.raises(ConfigError, match="expected the transport memory, got http"):
             async with served.connect(to_client=[drop(1)]):
                 pass
 

@@ -79,7 +79,7 @@ def test_line_over_the_limit_is_reported_before_its_end() -> None:
     assert framer.feed(b"x" * 60) == []
     (report,) = framer.feed(b"x")
     assert isinstance(report, Malformed)
-    assert "more than 60 bytes" in report.reply.message
+    assert "message too long: the limit is 60 bytes" in report.reply.message
     assert framer.feed(b"x" * 10_000) == []
     assert framer.feed(b"\n" + PING + b"\n") == [Request(1, "ping")]
 

@@ -1,8 +1,8 @@
 """Granted tokens and client registrations in a token store.
 
-:mod:`mcptrio.auth.client.oauth` and the commands that list or delete logins use it. Registrations are stored by issuer,
-tokens by issuer and resource, so a server that names another issuer finds none. One store holds the data of one user: a
-program that acts for several users needs a store, or distinct keys, for each.
+:mod:`mcptrio.auth.client.oauth` and the commands that list or delete logins use them. Registrations are stored by
+issuer, tokens by issuer and resource, so a server that names another issuer finds none. One store holds the data of one
+user: a program that acts for several users needs a store, or distinct keys, for each.
 
 Source: MCP 2026-07-28, basic/authorization/client-registration, "Authorization Server Binding".
 """

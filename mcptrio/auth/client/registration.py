@@ -176,8 +176,8 @@ def register(
     """
     if client.document is not None and server.client_id_metadata_document_supported:
         return Registered(identity=ClientIdentity(client_id=client.document, method="none"))
-    where = server.registration_endpoint
-    if where is None:
+    endpoint = server.registration_endpoint
+    if endpoint is None:
         raise AuthorizationError(
             f"the authorization server {shown(server.issuer)} has no client registration: "
             "register a client there and configure its client_id"
@@ -196,20 +196,20 @@ def register(
         metadata["client_uri"] = client.uri
     if bound_tokens:
         metadata["dpop_bound_access_tokens"] = True
-    response = yield _registration(where, metadata, wanted[0])
+    response = yield _registration(endpoint, metadata, wanted[0])
     # Some servers grant clients a part of the scopes they offer; some know scopes by resource only, and RFC 7591 has no
     # resource parameter. Without a scope, the server chooses (RFC 7591 section 2).
     while response.status == 400 and len(wanted) > 1 and read_error(response)[0] in _SCOPE_ERRORS:
         del wanted[0]
-        response = yield _registration(where, metadata, wanted[0])
+        response = yield _registration(endpoint, metadata, wanted[0])
     if response.status not in _CREATED:
-        raise AuthorizationError(_refusal(response, where))
-    return _read(read_object(response.body, where), tuple(redirect_uris), wanted[0], where)
+        raise AuthorizationError(_refusal(response, endpoint))
+    return _read(read_object(response.body, endpoint), tuple(redirect_uris), wanted[0], endpoint)
 
 
-def _registration(where: str, metadata: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:
+def _registration(endpoint: str, metadata: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:
     return FetchRequest(
-        url=check_url(where, "registration_endpoint"),
+        url=check_url(endpoint, "registration_endpoint"),
         method="POST",
         headers={"content-type": "application/json", "accept": "application/json"},
         body=orjson.dumps({**metadata, "scope": " ".join(scopes)} if scopes else metadata),
@@ -225,18 +225,18 @@ def _method(server: ServerMetadata) -> AuthenticationMethod:
 
 
 def _read(
-    members: Mapping[str, Any], redirect_uris: tuple[str, ...], requested_scopes: tuple[str, ...] | None, where: str
+    members: Mapping[str, Any], redirect_uris: tuple[str, ...], requested_scopes: tuple[str, ...] | None, endpoint: str
 ) -> Registered:
     id, secret = members.get("client_id"), members.get("client_secret")
     if not isinstance(id, str) or not _CLIENT_ID.fullmatch(id):
-        raise AuthorizationError(f"client_id: expected a text of visible ASCII characters at {shown(where)}")
+        raise AuthorizationError(f"client_id: expected a text of visible ASCII characters at {shown(endpoint)}")
     if secret is not None and not (isinstance(secret, str) and 0 < len(secret) <= 2048):
-        raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters at {shown(where)}")
+        raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters at {shown(endpoint)}")
     method = members.get("token_endpoint_auth_method")
     if method is not None and method not in _METHODS:
         raise AuthorizationError(
             f"token_endpoint_auth_method: expected one of {', '.join(_METHODS)}, "
-            f"got {one_line(repr(method))} at {shown(where)}"
+            f"got {one_line(repr(method))} at {shown(endpoint)}"
         )
     expires, scope = members.get("client_secret_expires_at"), members.get("scope")
     number = isinstance(expires, int | float) and not isinstance(expires, bool)
@@ -249,11 +249,11 @@ def _read(
     )
 
 
-def _refusal(response: FetchResponse, where: str) -> str:
+def _refusal(response: FetchResponse, endpoint: str) -> str:
     code, detail_text = read_error(response)
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if response.status == 404:
         detail = "" if detail_text == "HTTP 404" else f", {detail_text}"
-        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {TOKEN_ADVICE}"
-    return f"client registration failed{reason}: {detail_text} at {shown(where)}"
+        return f"the server seems to have no login (HTTP 404{detail} at {shown(endpoint)}): {TOKEN_ADVICE}"
+    return f"client registration failed{reason}: {detail_text} at {shown(endpoint)}"

@@ -1,6 +1,6 @@
 """Principals of TLS client certificates, and the thumbprints to which tokens are bound.
 
-:mod:`mcptrio.auth.server.resource_server` uses it. TLS has verified the certificates; this module reads them.
+:mod:`mcptrio.auth.server.resource_server` uses them. TLS has verified the certificates; this module reads them.
 
 Source: RFC 8705 sections 2.1.2 (which names) and 3.1 (``x5t#S256``); RFC 5280 section 4.2.1.6; RFC 4514.
 """

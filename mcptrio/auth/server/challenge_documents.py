@@ -1,6 +1,6 @@
 """Challenges for rejected requests, and the resource metadata to which they link.
 
-The resource server uses it. Challenges name where to obtain a token and with which scopes; they repeat nothing of the
+The resource server uses them. Challenges name where to obtain a token and with which scopes; they repeat nothing of the
 rejected token.
 
 Source: RFC 6750 section 3; RFC 9728 sections 2, 3 and 5; RFC 9449 section 7.1; MCP 2026-07-28, basic/authorization.

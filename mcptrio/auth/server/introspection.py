@@ -169,10 +169,10 @@ class IntrospectedTokens:
             self._cache.put(key, None, seconds=self._bounds.remember_bad)
             return
         expires = principal.claims.get("exp")
-        ends = inf if expires is None else expires + self._rules.clock_skew
+        expires_at = inf if expires is None else expires + self._rules.clock_skew
         # Both clocks: the monotonic one for the cache time, the wall clock for the expiry of the token.
-        seconds = min(self._bounds.remember, ends - self._clock())
-        self._cache.put(key, principal, seconds=seconds, ends=ends)
+        seconds = min(self._bounds.remember, expires_at - self._clock())
+        self._cache.put(key, principal, seconds=seconds, expires_at=expires_at)
 
     async def _introspect(self, token: str) -> Principal | None:
         problem, delivered = f"no answer within {self._bounds.request_timeout:g} seconds", True
@@ -207,13 +207,13 @@ class IntrospectedTokens:
             if server.introspection_endpoint is None:
                 raise AuthorizationError(f"introspection_endpoint: missing from {self.issuer}")
             self._endpoint = server.introspection_endpoint
-        where = self._endpoint
+        endpoint = self._endpoint
         parameters = {"token": token, "token_type_hint": "access_token"}
-        response: FetchResponse = yield form_request(server, where, self._client, parameters, clock=self._clock)
+        response: FetchResponse = yield form_request(server, endpoint, self._client, parameters, clock=self._clock)
         if response.status != 200:
             # 401 means wrong credentials of this server, which the sender of the token cannot fix.
-            raise AuthorizationError(f"expected status 200, got HTTP {response.status} at {shown(where)}")
-        return read_object(response.body, where)
+            raise AuthorizationError(f"expected status 200, got HTTP {response.status} at {shown(endpoint)}")
+        return read_object(response.body, endpoint)
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
         """Return the principal of an introspection response.

@@ -1,7 +1,7 @@
 """The public keys of an issuer: fetched on first use and again after a rotation.
 
-:mod:`mcptrio.auth.server.jwt_tokens` uses it. If the issuer is unreachable, fetched keys stay valid for ``stale``
-seconds; without keys, requests are rejected until the issuer responds.
+:mod:`mcptrio.auth.server.jwt_tokens` verifies tokens with them. If the issuer is unreachable, fetched keys stay valid
+for ``stale`` seconds; without keys, requests are rejected until the issuer responds.
 
 Source: RFC 7517 section 5; RFC 8414 section 2 (``jwks_uri``); OpenID Connect Core 1.0 section 10.1.1 (rotation).
 """
@@ -154,15 +154,15 @@ class IssuerKeys:
         _log.error("the keys of %s cannot be fetched: %s", shown(self.issuer), problem)
 
     def _keys_of_issuer(self) -> Flow[KeySet]:
-        where = self._jwks
-        if where is None:
-            where = (yield from discover_server(self.issuer)).jwks_uri
-            if where is None:
+        url = self._jwks
+        if url is None:
+            url = (yield from discover_server(self.issuer)).jwks_uri
+            if url is None:
                 raise AuthorizationError(f"jwks_uri: missing from {shown(self.issuer)}")
-        response = yield FetchRequest(url=where, headers=_ACCEPT)
+        response = yield FetchRequest(url=url, headers=_ACCEPT)
         if response.status != 200:
-            raise AuthorizationError(f"expected keys, got HTTP {response.status} at {shown(where)}")
+            raise AuthorizationError(f"expected keys, got HTTP {response.status} at {shown(url)}")
         keys = KeySet.read(response.body)
         if not keys.keys:
-            raise BadKey(f"expected a key that can be used here, got none at {shown(where)}")
+            raise BadKey(f"expected a key that can be used here, got none at {shown(url)}")
         return keys

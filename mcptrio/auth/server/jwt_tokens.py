@@ -145,8 +145,10 @@ class JWTTokens:
             if isinstance(error, ExpiredToken):
                 raise AuthorizationError(EXPIRED) from None
             return None
-        ends = claims["exp"] + self._rules.clock_skew
-        self._cache.put(key, principal, seconds=min(self._rules.remember, ends - self._clock()), ends=ends)
+        expires_at = claims["exp"] + self._rules.clock_skew
+        self._cache.put(
+            key, principal, seconds=min(self._rules.remember, expires_at - self._clock()), expires_at=expires_at
+        )
         return principal
 
     async def _verified_claims(self, token: str, kid: str | None) -> Mapping[str, Any]:

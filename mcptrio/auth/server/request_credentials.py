@@ -1,6 +1,6 @@
 """The credentials of a request, and the error for credentials that are rejected.
 
-:mod:`mcptrio.auth.server.resource_server` uses it. A request has one token in one header, or none; anything ambiguous
+:mod:`mcptrio.auth.server.resource_server` uses them. A request has one token in one header, or none; anything ambiguous
 is rejected.
 
 Source: RFC 6750 sections 2 and 3.1; RFC 9110 sections 11.4 and 11.6.2; RFC 9449 section 7.1; RFC 7800 (``cnf``).

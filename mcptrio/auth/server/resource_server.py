@@ -184,10 +184,10 @@ class ResourceServer:
 
     def recheck_after(self, principal: Principal) -> float:
         """See :class:`mcptrio.abc.Guard`."""
-        ends = principal.claims.get("exp")
-        if isinstance(ends, int | float):
+        expires_at = principal.claims.get("exp")
+        if isinstance(expires_at, int | float):
             # At least a second: at a zero delay, a clock difference would make the caller verify in a loop.
-            return max(1.0, min(self._recheck, ends - self._clock()))
+            return max(1.0, min(self._recheck, expires_at - self._clock()))
         return self._recheck
 
     async def recheck(self, request: RequestHead, principal: Principal) -> Principal:

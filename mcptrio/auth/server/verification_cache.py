@@ -39,18 +39,18 @@ class VerificationCache(Generic[T]):
         self._clock = clock
         self._kept: OrderedDict[bytes, tuple[float, float, T]] = OrderedDict()
 
-    def put(self, key: bytes, value: T, *, seconds: float, ends: float = inf) -> None:
+    def put(self, key: bytes, value: T, *, seconds: float, expires_at: float = inf) -> None:
         """Store a result.
 
         Args:
             seconds: The time until it expires.
-            ends: An earlier expiry in seconds since 1970, if any. Setting the wall clock forward also expires the
+            expires_at: An earlier expiry in seconds since 1970, if any. Setting the wall clock forward also expires the
                 entry.
         """
         if seconds <= 0 or not self._entries:
             return
         self._kept.pop(key, None)
-        self._kept[key] = (self._ticks() + seconds, ends, value)
+        self._kept[key] = (self._ticks() + seconds, expires_at, value)
         if len(self._kept) > self._entries:
             self._kept.popitem(last=False)
 

@@ -1,6 +1,6 @@
 """The exit codes of client commands, and their error lines.
 
-:mod:`mcptrio.cli.client.running` and the shell use it. The code alone shows the cause: the tool, the user, the server
+:mod:`mcptrio.cli.client.running` and the shell use them. The code alone shows the cause: the tool, the user, the server
 or the connection.
 """
 

@@ -77,8 +77,8 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     """
     if options.plugins:
         _refuse(options, "plugins are served in this process", "headers", "env")
-        read = configured()
-        server = make_server(read, ChosenPlugins(plugins=options.plugins, strict=True).wanted(read), {})
+        config = configured()
+        server = make_server(config, ChosenPlugins(plugins=options.plugins, strict=True).wanted(config), {})
         return FoundTarget(target=server, name=", ".join(options.plugins))
     if options.command:
         return _started(options, options.command)

@@ -46,23 +46,23 @@ def _dev(**params: Any) -> None:
     if transport not in ("stdio", "http"):
         raise click.UsageError(f"expected --stdio or --http, got {transport or 'neither'}")
     chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
-    read = chosen.read()
-    log_to_stderr(params["log_level"] or read.log.level, params["log_format"] or read.log.format, read.log.levels)
+    config = chosen.read()
+    log_to_stderr(params["log_level"] or config.log.level, params["log_format"] or config.log.format, config.log.levels)
     if transport == "http":
         from mcptrio.cli.dev.http import over_http
 
-        over_http(params, read, mcptrio_command("dev", "--stdio", *_arguments(params)))
+        over_http(params, config, mcptrio_command("dev", "--stdio", *_arguments(params)))
     else:
         # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
         command = mcptrio_command("serve", "--stdio", *_arguments({**params, "strict": True}))
         timeouts = ChildTimeouts(exit=_WORKER_END_TIMEOUT)
-        start = partial(open_child, command, env=dict(_environment(read)), stderr="forward", timeouts=timeouts)
+        start = partial(open_child, command, env=dict(_environment(config)), stderr="forward", timeouts=timeouts)
         watch = SourceWatch(partial(_sources, chosen))
-        run(partial(_relay, read, watch, start))
+        run(partial(_relay, config, watch, start))
 
 
-async def _relay(read: ServeConfig, watch: SourceWatch, start: StartWorker, stop: trio.Event) -> None:
-    server = read.server
+async def _relay(config: ServeConfig, watch: SourceWatch, start: StartWorker, stop: trio.Event) -> None:
+    server = config.server
     # Standard output is not restored, because a leftover thread may still print at the end.
     async with open_stdio(limits=server.message, restore=False) as channel:
         await DevRelay(channel, watch, start, shutdown=server.timeouts.shutdown).run(stop)
@@ -87,14 +87,14 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
                 yield from (option.opts[0], str(each))
 
 
-def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
+def _environment(config: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
     # `dev --http` has set it for this process, which it has started.
     yield RELOADED, os.environ.get(RELOADED, "stdio")
     # Python compares a .pyc with the size of its source and its time in seconds, so it would miss a second change
     # within the same second.
     yield "PYTHONDONTWRITEBYTECODE", "1"
-    if not os.environ.get("MCPTRIO_KEYS") and not read.server.key_files:
+    if not os.environ.get("MCPTRIO_KEYS") and not config.server.key_files:
         # The next worker must open state that this one has sealed.
         yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
 

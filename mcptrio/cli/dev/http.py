@@ -28,21 +28,21 @@ _START_TIMEOUT: Final = 60.0
 """Seconds that the start waits for the first worker; then it serves without the worker's entries."""
 
 
-def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[str]) -> None:
+def over_http(options: Mapping[str, Any], config: ServeConfig, command: Sequence[str]) -> None:
     """Serve until a signal ends it.
 
     Args:
         command: The command that starts the mounted server.
     """
     # Several workers would each mount their own server.
-    if read.http.workers != 1:
-        raise read.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
-    make = partial(_make, read, command)
+    if config.http.workers != 1:
+        raise config.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
+    make = partial(_make, config, command)
     # SIGHUP changes no plugins here. The mounted server has them, and watches the configuration itself.
     settings = ServeSettings(
         make=make,
         chosen=None,
-        read=read,
+        config=config,
         options=options,
         addresses=options["listen"],
         control=ControlSocket("http"),
@@ -50,16 +50,16 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     serve_over_http(settings, None)
 
 
-def _make(read: ServeConfig, command: Sequence[str]) -> Server:
+def _make(config: ServeConfig, command: Sequence[str]) -> Server:
     # The plugins run in the mounted process, and may read any variable of the author's environment.
     target = Command(args=command, env={RELOADED: "http"}, inherit_env=True, stderr="forward")
     server = Server(
-        read.server.name,
+        config.server.name,
         version=__version__,
-        instructions=read.server.instructions,
+        instructions=config.server.instructions,
         # Without a prefix, the tools have the same names as under "mcptrio serve".
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
-        settings=read.server,
+        settings=config.server,
     )
     # The worker logs no requests, because the requests of the mount are not those of clients.
     server.add_observer(RequestLog())

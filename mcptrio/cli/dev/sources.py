@@ -1,6 +1,6 @@
 """The files of a server, and whether they have changed.
 
-The watching task of ``mcptrio dev`` uses it. Nothing is imported to find a file, because a plugin may fail to import
+The watching task of ``mcptrio dev`` uses them. Nothing is imported to find a file, because a plugin may fail to import
 while its author changes it. A worker reports the other files that it has imported.
 
 Source: importlib.util.find_spec, which imports nothing for a name without a dot.

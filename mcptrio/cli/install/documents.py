@@ -1,6 +1,6 @@
 """The three formats of configuration files, with a check of each edit.
 
-:mod:`mcptrio.cli.install.plans` uses it. The old and the new text are parsed and compared; only our entry may differ.
+:mod:`mcptrio.cli.install.plans` uses them. The old and the new text are parsed and compared; only our entry may differ.
 """
 
 from __future__ import annotations

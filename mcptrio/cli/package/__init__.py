@@ -110,9 +110,9 @@ def _mcpb(
 
 def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
     # The publisher's ./mcptrio.toml must not become part of the description.
-    read = ServeConfig()
-    wanted = ChosenPlugins(plugins=plugins).wanted(read)
-    return describe(make_examined_server(read, wanted), wanted.files, settings)
+    config = ServeConfig()
+    wanted = ChosenPlugins(plugins=plugins).wanted(config)
+    return describe(make_examined_server(config, wanted), wanted.files, settings)
 
 
 def _summary(plugins: Sequence[Described]) -> str:

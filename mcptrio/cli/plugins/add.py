@@ -97,7 +97,7 @@ def add(name: str | None, path: Path) -> None:
     before = parse(text)
     mounts = before.get("mount", {})
     if name in mounts:
-        raise ConfigError(f"{path}: there is a table mount.{name} already; remove it first to get the preset")
+        raise ConfigError(f"{path}: table mount.{name} already exists; remove it first to get the preset")
     try:
         edited = put(text, ("mount", name), preset.entry)
     except Uneditable as error:

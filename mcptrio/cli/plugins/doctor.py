@@ -50,8 +50,8 @@ class _Examined:
     """The check of one plugin.
 
     Attributes:
-        stage: the stage at which the process ended.
-        ended: its exit code; ``None`` if it was stopped.
+        stage: The stage at which the process ended.
+        ended: Its exit code; ``None`` if it was stopped.
     """
 
     name: str
@@ -79,12 +79,12 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
 
     Exit code 1 if a plugin is broken.
     """
-    read = chosen.read()
-    wanted = chosen.wanted(read)
+    config = chosen.read()
+    wanted = chosen.wanted(config)
     examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
     # Each process also reports the plugins of mcptrio itself, which are shown once.
     plugins = list({report["name"]: report for each in examined for report in _reports(each, timeout)}.values())
-    found = _overall(plugins, read)
+    found = _overall(plugins, config)
     broken = sum(len(each["problems"]) for each in [*plugins, found])
     warnings = sum(len(each["warnings"]) for each in [*plugins, found])
     tokens = sum(sum(each["tokens"].values()) for each in plugins)
@@ -191,7 +191,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
     ]
 
 
-def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, list[str]]:
+def _overall(plugins: Sequence[dict[str, Any]], config: ServeConfig) -> dict[str, list[str]]:
     problems: list[str] = []
     warnings: list[str] = []
     owners: dict[tuple[str, str], str] = {}
@@ -214,10 +214,11 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
         )
     known = {*installed_entry_points(), *(plugin["name"] for plugin in plugins)}
     files = {
-        name.removesuffix(".py").rpartition("/")[2] for name in (*(read.server.enable or ()), *(read.server.only or ()))
+        name.removesuffix(".py").rpartition("/")[2]
+        for name in (*(config.server.enable or ()), *(config.server.only or ()))
     }
-    unknown = [name for name in read.plugins if name not in known | files]
-    warnings += [str(read.error(("plugins", name), "no such plugin is installed")) for name in unknown]
+    unknown = [name for name in config.plugins if name not in known | files]
+    warnings += [str(config.error(("plugins", name), "no such plugin is installed")) for name in unknown]
     return {"problems": problems, "warnings": warnings}
 
 

@@ -35,8 +35,8 @@ _NONE = """no plugins: none is installed, or server.enable selects none
 @json_option
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
     """List the plugins with version, distribution, state, entries and failure."""
-    read = chosen.read()
-    server = make_examined_server(read, chosen.wanted(read))
+    config = chosen.read()
+    server = make_examined_server(config, chosen.wanted(config))
     listed = [
         {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
         for each in server.status.plugins
@@ -54,9 +54,9 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
     if tools:
         cost = f"{counted(tools, 'tools')}, about {counted(tokens, 'tokens')} in each conversation"
         click.echo("\n" + layout.wrap(f"{cost} (estimate: bytes / 4)"))
-    apart = [each["name"] for each in listed if each["isolated"] and not each["failure"]]
-    if apart:
-        click.echo(layout.wrap(f"not counted, since they run in separate processes: {printable(', '.join(apart))}"))
+    isolated = [each["name"] for each in listed if each["isolated"] and not each["failure"]]
+    if isolated:
+        click.echo(layout.wrap(f"not counted, since they run in separate processes: {printable(', '.join(isolated))}"))
     for each in listed:
         notes = [each["failure"]] if each["failure"] else []
         if each["isolated"] and not each["failure"]:

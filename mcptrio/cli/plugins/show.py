@@ -39,14 +39,14 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
     if not chosen.plugins:
         # Import only this plugin, even if it is disabled.
         chosen = evolve(chosen, plugins=(name,))
-    read = chosen.read()
+    config = chosen.read()
     # The details contain the failure, so the log need not repeat it.
-    server = make_examined_server(read, chosen.wanted(read), log_level="critical", imports_isolated=True)
+    server = make_examined_server(config, chosen.wanted(config), log_level="critical", imports_isolated=True)
     # A plugin from a file has the name of the file.
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)
     plugin = server.plugins.plugins[name]
-    details = _details(server, plugin, read)
+    details = _details(server, plugin, config)
     if with_traceback and plugin.error is not None:
         details["traceback"] = render(plugin.error)
     if as_json:
@@ -56,15 +56,15 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
         click.echo(line)
 
 
-def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any]:
+def _details(server: Server, plugin: Plugin, config: ServeConfig) -> dict[str, Any]:
     cls = None if plugin.object is None or plugin.state == "disabled" else plugin.config_class
-    table = read.plugins.get(plugin.name, {})
+    table = config.plugins.get(plugin.name, {})
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     resources = (server.catalog.resources.resources, server.catalog.resources.templates)
     return {
         **asdict(plugin.status),
         "isolated": plugin.policy.isolate,
-        "settings": [asdict(each) for each in shown_settings(plugin, cls, table, read.where)],
+        "settings": [asdict(each) for each in shown_settings(plugin, cls, table, config.where)],
         "tools": [
             {
                 "name": tool.name,

@@ -46,15 +46,15 @@ _CONFIG = click.option(
 @_CONFIG
 def enable(name: str, path: Path) -> None:
     """Serve a plugin again: edit the lists enable and disable of [server] in mcptrio.toml."""
-    read, key, given, disabled = _lists(path)
+    config, key, given, disabled = _lists(path)
     edits: list[Edit] = [("take", "disable")] if name in disabled else []
     if given is not None and name not in given:
         edits.append(("put", key))
-    _check(name, read, edits, path)
+    _check(name, config, edits, path)
     # A file is served only if a list names it.
     if name.endswith(".py") and given is None:
         edits.append(("put", key))
-    if given is None and name not in read.plugins and name in served_only_by_name():
+    if given is None and name not in config.plugins and name in served_only_by_name():
         raise ConfigError(f"{name} is served only by name: add a table [plugins.{name}] to {path}")
     _edit(path, name, edits, done="enabled")
 
@@ -64,7 +64,7 @@ def enable(name: str, path: Path) -> None:
 @_CONFIG
 def disable(name: str, path: Path) -> None:
     """Leave a plugin out: edit the lists enable and disable of [server] in mcptrio.toml. It is not imported."""
-    read, key, given, disabled = _lists(path)
+    config, key, given, disabled = _lists(path)
     edits: list[Edit] = []
     if given is not None:
         if name in given:
@@ -73,7 +73,7 @@ def disable(name: str, path: Path) -> None:
             raise ConfigError(f"{path}: server.{key} does not name `{name}`{did_you_mean(name, given)}")
     elif name not in disabled:
         edits.append(("put", "disable"))
-    _check(name, read, edits, path)
+    _check(name, config, edits, path)
     _edit(path, name, edits, done="disabled")
 
 
@@ -82,13 +82,13 @@ def _lists(path: Path) -> tuple[ServeConfig, str, Sequence[str] | None, Sequence
 
     Names of files in the lists are as written.
     """
-    read = read_config(path) if path.exists() else ServeConfig()
-    table = read.tables.get("server", {})
+    config = read_config(path) if path.exists() else ServeConfig()
+    table = config.tables.get("server", {})
     key = "only" if "only" in table else "enable"
-    return read, key, table.get(key), table.get("disable", ())
+    return config, key, table.get(key), table.get("disable", ())
 
 
-def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
+def _check(name: str, config: ServeConfig, edits: list[Edit], path: Path) -> None:
     """Refuse names that would be an error in a list. Removing a name is always allowed."""
     if edits and all(action == "take" for action, _ in edits):
         return
@@ -96,7 +96,7 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
     if name.endswith(".py"):
         if ("put", "disable") in edits:
             raise ConfigError(f"{name}: a file is served only if it is named, so there is nothing to disable")
-        file = read.resolve_path(name) if read.source is not None else path.parent / name
+        file = config.resolve_path(name) if config.source is not None else path.parent / name
         if not file.is_file():
             raise ConfigError(f"no such file: {file}")
     else:

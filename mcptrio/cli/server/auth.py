@@ -24,40 +24,40 @@ __all__ = ["guard_for", "identify_by", "refuse_streams", "settings_of"]
 _TOKEN = "MCPTRIO_TOKEN"
 
 
-def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
+def guard_for(config: ServeConfig, key: bytes | None) -> Guard | None:
     """Return the guard of the endpoint; ``None`` without ``[auth]``.
 
     Args:
         key: The key that the workers of this service share, if they have one and no key is configured.
     """
-    if not read.has_auth(os.environ):
+    if not config.has_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import guard_of
 
     # Replicas must accept each other's DPoP nonces, so they use the same key.
-    configured = keys_of(read)
-    return guard_of(read, key=configured[0] if configured else key)
+    configured = keys_of(config)
+    return guard_of(config, key=configured[0] if configured else key)
 
 
-def settings_of(read: ServeConfig) -> AuthSettings | None:
+def settings_of(config: ServeConfig) -> AuthSettings | None:
     """Return the settings of ``[auth]``; ``None`` without it."""
-    if not read.has_auth(os.environ):
+    if not config.has_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import read_settings
 
-    return read_settings(read)
+    return read_settings(config)
 
 
-def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
+def identify_by(config: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
     """Return a function that identifies the user of stdio; ``None`` without ``[auth]`` and a token."""
     # Even without [auth], the token is removed from the environment, so that no plugin can read it.
-    if not read.has_auth(os.environ) and _TOKEN not in os.environ:
+    if not config.has_auth(os.environ) and _TOKEN not in os.environ:
         return None
     from mcptrio.serve.auth_config import principal_of_environment
 
-    return partial(principal_of_environment, read)
+    return partial(principal_of_environment, config)
 
 
-def refuse_streams(read: ServeConfig) -> None:
-    if read.has_auth(os.environ):
+def refuse_streams(config: ServeConfig) -> None:
+    if config.has_auth(os.environ):
         raise click.UsageError("[auth] protects --http and --stdio; connections over --listen have no token")

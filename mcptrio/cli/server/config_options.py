@@ -1,6 +1,6 @@
 """The options that name the configuration file, and the reading of that file.
 
-The commands that load plugins use it. Without an option, the environment names the file, or it is ``./mcptrio.toml``.
+The commands that load plugins use them. Without an option, the environment names the file, or it is ``./mcptrio.toml``.
 """
 
 from __future__ import annotations

@@ -37,17 +37,17 @@ class ServedConsole:
     """The console of a served process, opened with the server.
 
     Args:
-        port: the value of ``--console``.
-        has_http: whether the server has an HTTP port.
+        port: The value of ``--console``.
+        has_http: Whether the server has an HTTP port.
     """
 
-    def __init__(self, read: ServeConfig, port: int | str, *, has_http: bool) -> None:
+    def __init__(self, config: ServeConfig, port: int | str, *, has_http: bool) -> None:
         # Without a console, nothing starts.
         self._make = find_console()
-        self._read = read
+        self._config = config
         self._on_http = port == ON_HTTP_PORT and has_http
         self._port = 0 if port == ON_HTTP_PORT else port
-        self._as_json = read.log.format == "json"
+        self._as_json = config.log.format == "json"
         self._base = ""
         self._console: ConsoleApp | None = None
         self._opened = trio.Event()
@@ -56,10 +56,10 @@ class ServedConsole:
         """Open the console of a server that has opened.
 
         Args:
-            urls: of the endpoint.
-            guard: verifies the access tokens of ``[auth]``.
+            urls: Of the endpoint.
+            guard: Verifies the access tokens of ``[auth]``.
         """
-        table, http = self._read.console, self._read.http
+        table, http = self._config.console, self._config.http
         hosts = HostPolicy.for_bind(http.host, http.allow_hosts) if self._on_http else HostPolicy.for_bind(_HOST)
         options = ConsoleOptions(
             read_only=table.read_only,
@@ -95,7 +95,7 @@ class ServedConsole:
     def _settings_of(self, server: Server, name: str) -> Iterable[ShownSetting]:
         plugin = server.plugins.plugins[name]
         cls = None if plugin.object is None or plugin.state == "disabled" else plugin.config_class
-        return shown_settings(plugin, cls, tables_of(self._read).tables.get(name, {}), self._read.where)
+        return shown_settings(plugin, cls, tables_of(self._config).tables.get(name, {}), self._config.where)
 
 
 def _current_request() -> tuple[int | None, str | None]:

@@ -46,10 +46,10 @@ class ExampleCalls:
         self.warnings.setdefault(plugin, []).append(sentence)
 
 
-async def call_examples(read: ServeConfig, wanted: WantedPlugins) -> ExampleCalls:
+async def call_examples(config: ServeConfig, wanted: WantedPlugins) -> ExampleCalls:
     """Call the tools that have examples with each of them."""
-    most = read.server.limits.result_text
-    server = make_server(read, wanted, {"no_isolation": True})
+    most = config.server.limits.result_text
+    server = make_server(config, wanted, {"no_isolation": True})
     calls: list[tuple[str, str, dict[str, Any]]] = []
     for each in server.catalog.tools.registry:
         each.max_text = sys.maxsize

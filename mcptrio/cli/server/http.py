@@ -29,12 +29,12 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     Args:
         worker: This process as one of several workers; ``None`` if it is the only one.
     """
-    read = settings.read
+    config = settings.config
     http = evolve(
-        read.http,
+        config.http,
         **{name: value for name in ("host", "port") if (value := settings.options[name]) is not None},
-        message=read.server.message,
-        auth=guard_for(read, worker.start_parameters.key if worker is not None else None),
+        message=config.server.message,
+        auth=guard_for(config, worker.start_parameters.key if worker is not None else None),
     )
     stores = settings.stores
     if worker is not None and worker.start_parameters.folder is not None:
@@ -42,11 +42,11 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         stores = evolve(
             stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.start_parameters.folder) / 'sessions.sqlite'}")
         )
-    certificates = certificates_of(read, http2=http.http2)
+    certificates = certificates_of(config, http2=http.http2)
     server = settings.make()
-    check_own_issuers(read, server)
+    check_own_issuers(config, server)
     if settings.metrics is not None:
-        settings.metrics.attach_page(server, http.auth, read.telemetry.metrics_scope)
+        settings.metrics.attach_page(server, http.auth, config.telemetry.metrics_scope)
     process = HTTPProcess(
         worker=worker,
         addresses=tuple(settings.addresses),

@@ -22,18 +22,18 @@ __all__ = ["check_own_issuers", "mismatches"]
 _PORTS = {"http": 80, "https": 443}
 
 
-def check_own_issuers(read: ServeConfig, server: Server) -> None:
+def check_own_issuers(config: ServeConfig, server: Server) -> None:
     for plugin in server.plugins.plugins.values():
-        for mismatch in mismatches(read, server, plugin):
+        for mismatch in mismatches(config, server, plugin):
             raise mismatch
 
 
-def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
+def mismatches(config: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
     """Iterate over the settings that prevent a login at a plugin's authorization server."""
     if plugin.state in ("disabled", "quarantined") or plugin.issuer is None:
         return
     try:
-        settings = settings_of(read)
+        settings = settings_of(config)
     except ConfigError as error:
         yield error
         return
@@ -46,16 +46,16 @@ def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[Co
     # RFC 9068, section 4: the "iss" of a token must match the configured issuer exactly.
     if own.issuer not in here:
         problem = f"expected {own.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
-        yield read.error(("auth", "issuers"), f"{problem}: the issuer of a token must match exactly")
+        yield config.error(("auth", "issuers"), f"{problem}: the issuer of a token must match exactly")
     if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - own.scopes:
         offered = " ".join(sorted(own.scopes)) or "none"
         problem = f"expected scopes that the authorization server in this process offers ({offered})"
-        yield read.error(("auth", "scopes"), f"{problem}, got {' '.join(sorted(lacking))}")
+        yield config.error(("auth", "scopes"), f"{problem}, got {' '.join(sorted(lacking))}")
     for resource in settings.resources:
         if not _takes(own, resource):
             given = ", ".join(own.resources) or f"those at {'/'.join(own.issuer.split('/')[:3])}"
             problem = f"expected a resource that the authorization server in this process issues tokens for ({given})"
-            yield read.error(("auth", "resource"), f"{problem}, got {resource!r}")
+            yield config.error(("auth", "resource"), f"{problem}, got {resource!r}")
 
 
 def _takes(own: OwnIssuer, resource: str) -> bool:

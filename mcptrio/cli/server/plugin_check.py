@@ -74,16 +74,16 @@ def examine(text: str, send: Any) -> None:
             seconds[name] = seconds.get(name, 0.0) + perf_counter() - started
     send({"stage": "reading its settings and registering what it has"})
     try:
-        read = chosen.read()
+        config = chosen.read()
         # This process is isolated already.
-        server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+        server = make_server(config, chosen.wanted(config), {"no_isolation": True})
     except (ConfigError, PluginError) as error:
         send({"problem": str(error)})
         return
     send({"stage": "importing all its modules"})
     missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
     send({"stage": "calling the examples of its tools"})
-    answers = run_guarded_sync(lambda: trio.run(call_examples, read, chosen.wanted(read)))
+    answers = run_guarded_sync(lambda: trio.run(call_examples, config, chosen.wanted(config)))
     calls = ExampleCalls() if isinstance(answers, Failure) else answers.value
     if isinstance(answers, Failure):
         calls.warn(chosen.plugins[0], f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS])
@@ -93,7 +93,7 @@ def examine(text: str, send: Any) -> None:
         if plugin.state != "disabled":
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
-            report["problems"] += map(str, mismatches(read, server, plugin))
+            report["problems"] += map(str, mismatches(config, server, plugin))
             report["warnings"] += calls.warnings.get(plugin.name, [])
             report["called"] = calls.called.get(plugin.name, [])
             # A second plugin of the same name is called "NAME #2".

@@ -131,25 +131,27 @@ class ChosenPlugins:
     def read(self) -> ServeConfig:
         return read_config(self.config, self.profile)
 
-    def wanted(self, read: ServeConfig) -> WantedPlugins:
+    def wanted(self, config: ServeConfig) -> WantedPlugins:
         # The parent of workers calls this too, and loads no plugins.
         from mcptrio.plugins.discovery import check_offered, installed_entry_points, served_only_by_name
 
         # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
-        own = {MOUNT} if read.mount else set()
-        server = read.server
+        own = {MOUNT} if config.mount else set()
+        server = config.server
         key = "only" if server.only is not None else "enable"
         given = self.plugins or (server.only if key == "only" else server.enable)
         files = [Path(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
-                raise ConfigError(f"{self.place}: {missing}") if self.plugins else read.error(("server", key), missing)
+                raise (
+                    ConfigError(f"{self.place}: {missing}") if self.plugins else config.error(("server", key), missing)
+                )
         names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
         # A plugin named on the command line runs although the file disables it.
         left_out = [*self.no_plugins, *(name for name in server.disable if name not in self.plugins)]
         if names is None and not self.objects:
-            left_out += [name for name in served_only_by_name() if name not in (*read.plugins, *left_out)]
+            left_out += [name for name in served_only_by_name() if name not in (*config.plugins, *left_out)]
         # Names from the file are checked here, so that an error shows file and line.
         for list_key, listed in (
             (key, names if not self.plugins else None),
@@ -159,7 +161,7 @@ class ChosenPlugins:
                 try:
                     check_offered(listed, installed_entry_points())
                 except ConfigError as error:
-                    raise read.error(("server", list_key), str(error)) from error
+                    raise config.error(("server", list_key), str(error)) from error
         return WantedPlugins(
             names=() if self.objects else names,
             files=() if self.objects else files,
@@ -167,25 +169,25 @@ class ChosenPlugins:
             without=[name for name in left_out if name not in own],
             # Plugins in "only" are required.
             strict=self.strict or (not self.plugins and server.only is not None),
-            policy=read.tools,
-            locked=read.tools.locked,
+            policy=config.tools,
+            locked=config.tools.locked,
             mounts=bool(own) and (not self.plugins or MOUNT in self.plugins) and MOUNT not in left_out,
         )
 
 
-def tables_of(read: ServeConfig) -> PluginTables:
+def tables_of(config: ServeConfig) -> PluginTables:
     from mcptrio.plugins.settings import PluginTables
 
-    if not read.mount:
-        return PluginTables(tables=read.plugins, folder=read.resolve_path("."), error=read.error)
+    if not config.mount:
+        return PluginTables(tables=config.plugins, folder=config.resolve_path("."), error=config.error)
     # The plugin reads its servers from its own table, but errors must name the table that the operator wrote.
     servers = ("plugins", MOUNT, "servers")
 
     def error(key: Key, problem: str) -> ConfigError:
-        return read.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
+        return config.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
 
-    own = {**read.plugins.get(MOUNT, {}), "servers": read.mount}
-    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.resolve_path("."), error=error)
+    own = {**config.plugins.get(MOUNT, {}), "servers": config.mount}
+    return PluginTables(tables={**config.plugins, MOUNT: own}, folder=config.resolve_path("."), error=error)
 
 
 @frozen(kw_only=True)
@@ -213,7 +215,7 @@ class WantedPlugins:
 
 
 def make_server(
-    read: ServeConfig,
+    config: ServeConfig,
     wanted: WantedPlugins,
     options: Mapping[str, Any],
     *,
@@ -228,9 +230,9 @@ def make_server(
     from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
 
-    tables = tables_of(read)
+    tables = tables_of(config)
     manager = PluginManager(strict=wanted.strict)
-    manager.find_replacement = isolation(read, options, strict=wanted.strict)
+    manager.find_replacement = isolation(config, options, strict=wanted.strict)
     if wanted.names is None or wanted.names or wanted.without:
         manager.load_installed(only=wanted.names, without=wanted.without)
     for file in wanted.files:
@@ -242,25 +244,25 @@ def make_server(
     if wanted.mounts and not options.get("isolated"):
         add_mounts(manager)
     # The process of an isolated plugin has no other plugins; middleware runs in the parent.
-    for name in read.plugins if not options.get("isolated") else ():
+    for name in config.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
-        elif name not in manager.plugins and (name != MOUNT or not read.mount):
+        elif name not in manager.plugins and (name != MOUNT or not config.mount):
             # Not an error: one file may serve several environments.
             message = f"no such plugin is installed{did_you_mean(name, manager.plugins)}"
-            _log.warning("%s", read.error(("plugins", name), message))
-    lock = _lock(read, wanted)
+            _log.warning("%s", config.error(("plugins", name), message))
+    lock = _lock(config, wanted)
     server = Server(
-        read.server.name,
+        config.server.name,
         version=__version__,
-        instructions=read.server.instructions,
+        instructions=config.server.instructions,
         plugins=manager,
         config=tables,
         tools=_policy(wanted, lock),
         settings=evolve(
-            read.server,
-            keys=keys_of(read) or ([key] if key else []),
-            run_tasks=options.get("run_tasks") or read.server.run_tasks,
+            config.server,
+            keys=keys_of(config) or ([key] if key else []),
+            run_tasks=options.get("run_tasks") or config.server.run_tasks,
         ),
         record=options.get("record"),
     )
@@ -316,7 +318,7 @@ def _counted(offers: Mapping[str, Sequence[str]]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> ReplacePlugin | None:
+def isolation(config: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> ReplacePlugin | None:
     """Return the function that starts isolated plugins in their own processes; ``None`` if none may be isolated.
 
     Args:
@@ -324,7 +326,7 @@ def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = F
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
-    tables, source = tables_of(read), read.source
+    tables, source = tables_of(config), config.source
 
     def instead(name: str, path: Path | None) -> Callable[[], Any] | None:
         try:
@@ -349,7 +351,7 @@ def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
 
 
 def make_examined_server(
-    read: ServeConfig, wanted: WantedPlugins, *, log_level: str = "error", imports_isolated: bool = False
+    config: ServeConfig, wanted: WantedPlugins, *, log_level: str = "error", imports_isolated: bool = False
 ) -> Server:
     """Make a server for a command that examines it.
 
@@ -365,15 +367,15 @@ def make_examined_server(
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        return make_server(read, wanted, {"no_isolation": imports_isolated})
+        return make_server(config, wanted, {"no_isolation": imports_isolated})
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
 
 
-def _lock(read: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
-    path = read.resolve_path(LOCK)
+def _lock(config: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
+    path = config.resolve_path(LOCK)
     # Without "locked", a lock file next to the configuration only causes warnings.
     if wanted.locked is None or not (wanted.locked or path.is_file()):
         return None
@@ -391,15 +393,15 @@ def _policy(wanted: WantedPlugins, lock: ToolLock | None) -> ToolPolicy | None:
     return LockedToolPolicy(read_only=policy.read_only, include=policy.include, exclude=policy.exclude, lock=lock)
 
 
-def keys_of(read: ServeConfig) -> list[bytes]:
+def keys_of(config: ServeConfig) -> list[bytes]:
     """The sealing keys: from the environment first, then from files; never from the configuration itself."""
     # The first key seals; the others only open what was sealed before a rotation.
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
     for key in keys:
         if len(key) < _MIN_KEY_BYTES:
             raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
-    for path in read.server.key_files:
-        error = partial(_key_file_error, read, path)
+    for path in config.server.key_files:
+        error = partial(_key_file_error, config, path)
         key = read_bytes(path, _MAX_KEY_BYTES, error).strip()
         if len(key) < _MIN_KEY_BYTES:
             raise error(_short(key))
@@ -407,8 +409,8 @@ def keys_of(read: ServeConfig) -> list[bytes]:
     return keys
 
 
-def _key_file_error(read: ServeConfig, path: Path, problem: str) -> ConfigError:
-    return read.error(("server", "key_files"), f"{path}: {problem}")
+def _key_file_error(config: ServeConfig, path: Path, problem: str) -> ConfigError:
+    return config.error(("server", "key_files"), f"{path}: {problem}")
 
 
 def _short(key: bytes) -> str:

@@ -52,7 +52,7 @@ class ServeSettings:
 
     make: Callable[[], Server]
     chosen: ChosenPlugins | None
-    read: ServeConfig
+    config: ServeConfig
     options: Mapping[str, Any]
     addresses: list[str]
     console: ServedConsole | None = None
@@ -67,7 +67,7 @@ class ServeSettings:
     @property
     def as_json(self) -> bool:
         """True if the log consists of JSON lines."""
-        return (self.options.get("log_format") or self.read.log.format) == "json"
+        return (self.options.get("log_format") or self.config.log.format) == "json"
 
     @cached_property
     def stores(self) -> StoresTable:
@@ -77,19 +77,19 @@ class ServeSettings:
             ConfigError: Replicas on several machines have no common sealing keys, or no distinct names; or only
                 workers run tasks, and there is no store that they share.
         """
-        table = self.read.stores
+        table = self.config.stores
         if self.options.get("store") is not None:
             table = evolve(table, url=StoreName(self.options["store"]))
-        check_replicas(self.read, table)
-        if table.urls["tasks"] == "memory" and self.read.server.run_tasks == "workers":
+        check_replicas(self.config, table)
+        if table.urls["tasks"] == "memory" and self.config.server.run_tasks == "workers":
             problem = "expected a store that workers share, got memory: set stores.url or pass --store"
-            raise self.read.error(("server", "run_tasks"), problem)
+            raise self.config.error(("server", "run_tasks"), problem)
         return table
 
     @property
     def has_store(self) -> bool:
         """True if the operator has named a store."""
-        return self.options.get("store") is not None or self.read.is_set("stores", "url")
+        return self.options.get("store") is not None or self.config.is_set("stores", "url")
 
     def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
         """Open the console, if there is one, and show the server in the control socket.
@@ -152,13 +152,13 @@ class ServeSettings:
 
         async def renew() -> None:
             try:
-                read = chosen.read()
-                wanted = chosen.wanted(read)
-                server.plugins.find_replacement = isolation(read, self.options, strict=server.plugins.strict)
+                config = chosen.read()
+                wanted = chosen.wanted(config)
+                server.plugins.find_replacement = isolation(config, self.options, strict=server.plugins.strict)
                 if wanted.mounts and MOUNT not in server.plugins.plugins:
                     # This is the first mounted server. renew_plugins enables the plugin.
                     add_mounts(server.plugins).disable()
-                await server.renew_plugins(tables_of(read), wanted.includes)
+                await server.renew_plugins(tables_of(config), wanted.includes)
             except (ConfigError, PluginError) as error:
                 # An invalid configuration changes nothing.
                 _reload_log.error("plugins not reloaded: %s", error)

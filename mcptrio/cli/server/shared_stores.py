@@ -11,7 +11,7 @@ from mcptrio.stores.urls import is_local_store
 __all__ = ["check_replicas"]
 
 
-def check_replicas(read: ServeConfig, table: StoresTable) -> None:
+def check_replicas(config: ServeConfig, table: StoresTable) -> None:
     """Check the settings that replicas with a common engine must share.
 
     Raises:
@@ -22,15 +22,15 @@ def check_replicas(read: ServeConfig, table: StoresTable) -> None:
         check_scheme(url)
     if all(is_local_store(url) for url in table.urls.values()):
         return
-    if not keys_of(read):
+    if not keys_of(config):
         problem = (
             "replicas need a common key: create one with `head -c 32 /dev/urandom | base64 > seal.key`, "
             'then set server.key_files = ["seal.key"] or MCPTRIO_KEYS'
         )
-        raise read.error(("server", "key_files"), problem)
-    if not read.is_set("server", "audience"):
+        raise config.error(("server", "key_files"), problem)
+    if not config.is_set("server", "audience"):
         problem = (
             "replicas need a common name of their service, such as its host name: "
             "set server.audience or MCPTRIO_SERVER_AUDIENCE to the same text for all"
         )
-        raise read.error(("server", "audience"), problem)
+        raise config.error(("server", "audience"), problem)

@@ -19,7 +19,7 @@ __all__ = ["supervise", "worker_count"]
 
 
 def worker_count(settings: ServeSettings) -> int:
-    wanted = settings.read.http.workers
+    wanted = settings.config.http.workers
     if wanted != "auto":
         return wanted
     # os.cpu_count() ignores taskset and the CPU set of a container.
@@ -34,12 +34,12 @@ def supervise(settings: ServeSettings, count: int) -> None:
         ChildProcessError: No worker could be started.
         OSError: The address cannot be bound.
     """
-    read, options = settings.read, settings.options
+    config, options = settings.config, settings.options
     if sys.platform == "win32":
-        raise read.error(("http", "workers"), "expected 1 on Windows, where processes cannot inherit sockets")
-    http = read.http
+        raise config.error(("http", "workers"), "expected 1 on Windows, where processes cannot inherit sockets")
+    http = config.http
     if settings.has_store and settings.stores.url == "memory":
-        raise read.error(("stores", "url"), "expected sqlite:PATH or nothing with workers, which share no memory")
+        raise config.error(("stores", "url"), "expected sqlite:PATH or nothing with workers, which share no memory")
     host = options["host"] or http.host
     port = options["port"] if options["port"] is not None else http.port
     addresses = settings.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
@@ -49,7 +49,7 @@ def supervise(settings: ServeSettings, count: int) -> None:
             count=count,
             # The parent keeps the sockets open, so the connections that wait in their queues survive a reload.
             listening=[listen(address) for address in addresses],
-            shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
+            shutdown=config.server.timeouts.shutdown + http.shutdown_delay,
             as_json=settings.as_json,
             # Without a configured store, the workers share one in a temporary folder.
             folder=not settings.has_store,

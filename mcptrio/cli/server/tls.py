@@ -24,17 +24,17 @@ _MAX_PASSPHRASE_BYTES: Final = 1024
 """Maximum length that OpenSSL accepts."""
 
 
-def certificates_of(read: ServeConfig, *, http2: bool) -> Certificates | None:
+def certificates_of(config: ServeConfig, *, http2: bool) -> Certificates | None:
     """Return the certificates of the configuration; ``None`` if it names none."""
-    http = read.http
+    http = config.http
     certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
     if certificate is None and key is None:
         for name, given in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
             if given is not None:
-                raise read.error(("http", name), "there is no TLS without tls_cert and tls_key")
+                raise config.error(("http", name), "there is no TLS without tls_cert and tls_key")
         return None
     if certificate is None or key is None:
-        raise read.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
+        raise config.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
     files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
     return Certificates(files, http2=http2)
 

@@ -1,8 +1,9 @@
 """The kinds of IP addresses: public, private, loopback and others.
 
-The address policy (:mod:`mcptrio.http.client.address_policy`) uses it for every address of a host name, and plugins use
-it before they connect to a host that another program has named. If an IPv6 address contains an IPv4 address, the kind
-is that of the IPv4 address. ``ipaddress.is_global`` is not used, because its tables differ between releases of Python.
+The address policy (:mod:`mcptrio.http.client.address_policy`) uses them for every address of a host name, and plugins
+use them before they connect to a host that another program has named. If an IPv6 address contains an IPv4 address, the
+kind is that of the IPv4 address. ``ipaddress.is_global`` is not used, because its tables differ between releases of
+Python.
 
 Source: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6890; RFC 6052 (NAT64); RFC 4291 section 2.5.5.
 """

@@ -157,8 +157,8 @@ class HTTPResponse:
     """The head of a response, and its body as it arrives. The caller must close it.
 
     Attributes:
-        headers: by name in lower case.
-        secrets: secrets of the request, which errors must not show if the server repeats them.
+        headers: By name in lower case.
+        secrets: Secrets of the request, which errors must not show if the server repeats them.
     """
 
     __slots__ = ("_connection", "_ended", "_release", "headers", "secrets", "status")

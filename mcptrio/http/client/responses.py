@@ -59,7 +59,7 @@ class AnswerReader:
 
     Attributes:
         batches: True if the revision has batches.
-        position: the position at which an event stream that has ended without the answer is resumed.
+        position: The position at which an event stream that has ended without the answer is resumed.
     """
 
     request: Request

@@ -1,7 +1,7 @@
 """TLS contexts of the client: trusted authorities and the client's certificate, from the system or from files.
 
-:mod:`mcptrio.http.client.dialer` and the command line use it. It imports no HTTP module, because the command line
-needs it for every target.
+:mod:`mcptrio.http.client.dialer` and the command line use them. This module imports no HTTP module, because the command
+line needs it for every target.
 
 Source: RFC 8446; RFC 9110 section 4.3.4.
 """

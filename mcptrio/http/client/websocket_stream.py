@@ -39,10 +39,10 @@ class WebSocketStream(trio.abc.Stream):
         socket_stream: The socket below it, which :meth:`close` closes.
 
     Attributes:
-        last_received: the Trio clock time at which the last byte was received.
+        last_received: The Trio clock time at which the last byte was received.
         opened: True if the handshake is complete. Earlier bytes are kept, up to a limit.
-        ended: set when no more bytes follow.
-        problem: the server's error, if any.
+        ended: Set when no more bytes follow.
+        problem: The server's error, if any.
     """
 
     def __init__(self, stream: trio.abc.Stream, socket_stream: trio.SocketStream) -> None:

@@ -72,8 +72,8 @@ class HTTPEngine:
     """The state that all connections of one server share.
 
     Attributes:
-        nursery: runs the workers, and the tasks of connections. Set before the first connection.
-        http2: serves a connection that speaks HTTP/2, and contains the exceptions that a client can cause.
+        nursery: Runs the workers, and the tasks of connections. Set before the first connection.
+        http2: Serves a connection that speaks HTTP/2, and contains the exceptions that a client can cause.
     """
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, proxies: Proxies, *, access_log: bool) -> None:

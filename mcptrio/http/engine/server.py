@@ -89,7 +89,7 @@ async def run_engine(
             accepts no more connections, and closes each open one after its next response.
         pause: Gets the number of open connections, and returns the seconds to wait before the next one is accepted, so
             that other processes can accept it from the same sockets.
-        proxies: The proxies that are exempt from the share of one address, because they have many clients.
+        proxies: The proxies. Each may have more connections than the share of one address, because it has many clients.
         http2: Serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
     Raises:
@@ -102,11 +102,11 @@ async def run_engine(
     listening: list[ListeningSockets] = []
     try:
         for address in [bind] if isinstance(bind, str) else bind:
-            # One by one, so that the first is closed if the second cannot be bound.
+            # One by one, so that the first is closed if the second cannot be bound. Hypercorn and gunicorn write fd://N.
             listening += [listen(address.replace("fd://", "fd:"))]
         async with open_lifespan(app, engine.state):
-            ends = _Shutdown(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
-            await _Server(engine, tls, pause).run(listening, ends, task_status)
+            stopping = _Shutdown(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
+            await _Server(engine, tls, pause).run(listening, stopping, task_status)
     finally:
         engine.write_logs(is_end=True)
         for each in listening:
@@ -150,7 +150,7 @@ class _Server:
     async def run(
         self,
         listening: Sequence[ListeningSockets],
-        ends: _Shutdown,
+        stopping: _Shutdown,
         task_status: trio.TaskStatus[list[str]],
     ) -> None:
         scheme = "https" if self._tls else "http"
@@ -169,15 +169,15 @@ class _Server:
                 for url in urls:
                     LOG.info("listening on %s", url)
                 task_status.started(urls)
-                await ends.wait_begun()
+                await stopping.wait_begun()
                 accepting.cancel_scope.cancel()
             for each in listening:
                 # Closed before draining, so that a load balancer or another process gets the new connections.
                 each.close()
             # From now on a connection ends with its next response. An idle connection stays open until `shutdown`.
             self._engine.is_draining = True
-            await ends.shutdown.wait()
-            await self._drain(ends.timeout)
+            await stopping.shutdown.wait()
+            await self._drain(stopping.timeout)
             nursery.cancel_scope.cancel()
 
     async def _wait_turn(self) -> None:
@@ -190,8 +190,12 @@ class _Server:
         # One task checks all connections a few times a second, which is cheaper than a deadline for every read.
         limits = self._engine.limits
         shortest = min(
-            *(limits.header_timeout, limits.body_timeout, limits.keepalive_timeout, limits.write_timeout),
-            *(limits.tls_timeout, limits.ping_interval),
+            limits.header_timeout,
+            limits.body_timeout,
+            limits.keepalive_timeout,
+            limits.write_timeout,
+            limits.tls_timeout,
+            limits.ping_interval,
         )
         pause = min(_POLL_INTERVAL, shortest / 4)
         while True:

@@ -42,7 +42,7 @@ class WebSocketExchange:
     """A requested or open WebSocket.
 
     Attributes:
-        early: the bytes that followed the request.
+        early: The bytes that followed the request.
     """
 
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:

@@ -1,7 +1,7 @@
 """One session of the transport of 2024-11-05 as a channel of messages: an outgoing stream, and incoming POSTs.
 
-:mod:`mcptrio.http.server.legacy_sse` makes it for a GET, and the engine uses it like a pipe. Nothing is buffered: a
-POST waits until the session has received its message, and the session waits until the client reads.
+:mod:`mcptrio.http.server.legacy_sse` makes a channel for each GET, and the engine uses the channel like a pipe. Nothing
+is buffered: a POST waits until the session has received its message, and the session waits until the client reads.
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; WHATWG HTML 9.2 (event streams).
 """
@@ -53,9 +53,9 @@ class LegacyChannel:
     # The engine's side
 
     async def receive(self) -> list[Incoming]:
-        """Return the message of one POST. The first call begins the stream, and waits at most ``body_timeout`` seconds.
+        """Return the message of one POST. The first call begins the stream.
 
-        So a stream on which the client sends nothing is closed.
+        The first call waits at most ``body_timeout`` seconds, so a stream whose client sends nothing is closed.
 
         Raises:
             trio.EndOfChannel: No message came on a new stream.
@@ -112,7 +112,10 @@ class LegacyChannel:
         self.end(_CLIENT_DISCONNECTED)
 
     async def keep_alive(self) -> None:
-        """Send a comment after each ``keepalive_interval`` seconds without output, until the client does not read."""
+        """Send a comment after each ``keepalive_interval`` seconds without output.
+
+        Returns when a write fails, because the client has disconnected or does not read.
+        """
         interval = self._exchange.limits.keepalive_interval
         try:
             while True:

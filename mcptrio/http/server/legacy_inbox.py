@@ -18,7 +18,7 @@ from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.http.server.decoder import MessageDecoder
 from mcptrio.http.server.legacy_channel import LegacyChannel
 from mcptrio.http.server.replicas import Notice
-from mcptrio.http.server.session import Shared
+from mcptrio.http.server.session import SharedSessionState
 from mcptrio.protocol.messages import Incoming
 
 __all__ = ["LegacyInbox", "belongs_to", "put_message"]
@@ -44,7 +44,7 @@ class LegacyInbox:
         channel: The channel that gets the messages.
     """
 
-    def __init__(self, id: str, channel: LegacyChannel, shared: Shared, decoder: MessageDecoder) -> None:
+    def __init__(self, id: str, channel: LegacyChannel, shared: SharedSessionState, decoder: MessageDecoder) -> None:
         self._key = _key(id)
         self._channel = channel
         self._shared = shared
@@ -147,7 +147,7 @@ class LegacyInbox:
         self._next_touch = now + _TOUCH_INTERVAL
 
 
-async def belongs_to(shared: Shared, id: str, principal: Principal | None) -> bool:
+async def belongs_to(shared: SharedSessionState, id: str, principal: Principal | None) -> bool:
     """Return whether a replica has a stream with this id, which this principal has opened with the same scopes.
 
     Raises:
@@ -157,7 +157,7 @@ async def belongs_to(shared: Shared, id: str, principal: Principal | None) -> bo
     return record is not None and record.principal == principal
 
 
-async def put_message(shared: Shared, id: str, message: bytes) -> None:
+async def put_message(shared: SharedSessionState, id: str, message: bytes) -> None:
     """Store a message for the replica with the stream.
 
     Raises:

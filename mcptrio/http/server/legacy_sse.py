@@ -28,7 +28,7 @@ from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.legacy_channel import LegacyChannel
 from mcptrio.http.server.legacy_inbox import LegacyInbox, belongs_to, put_message
 from mcptrio.http.server.rules import HTTPRefusal
-from mcptrio.http.server.session import Shared
+from mcptrio.http.server.session import SharedSessionState
 from mcptrio.protocol.messages import Incoming, Malformed
 
 __all__ = ["LegacyPaths", "LegacySSE"]
@@ -77,7 +77,7 @@ class LegacySSE:
         shared: The stores, and the connection to the other replicas.
     """
 
-    def __init__(self, engine: Engine, paths: LegacyPaths, decoder: MessageDecoder, shared: Shared) -> None:
+    def __init__(self, engine: Engine, paths: LegacyPaths, decoder: MessageDecoder, shared: SharedSessionState) -> None:
         self._engine = engine
         self._paths = paths
         self._decoder = decoder

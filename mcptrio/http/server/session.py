@@ -31,14 +31,21 @@ from mcptrio.protocol.messages import Batch, Malformed, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPFeatures
 
-__all__ = ["GET_STREAM_PREFIX", "NULL_SINK", "POST_STREAM_PREFIX", "RECORD_AGE", "HTTPSession", "Shared"]
+__all__ = [
+    "GET_STREAM_PREFIX",
+    "MAX_RECORD_AGE",
+    "NULL_SINK",
+    "POST_STREAM_PREFIX",
+    "HTTPSession",
+    "SharedSessionState",
+]
 
 GET_STREAM_PREFIX: Final = "g"
 """First letter of the ids of GET streams."""
 POST_STREAM_PREFIX: Final = "p"
 """First letter of the ids of POST streams."""
 
-RECORD_AGE: Final = 0.1
+MAX_RECORD_AGE: Final = 0.1
 """Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
 
 A replica confirms a change or an end only after this time, so no replica can use the older record afterwards.
@@ -49,8 +56,8 @@ _log = logging.getLogger("mcptrio.http.sessions")
 
 
 @frozen(kw_only=True)
-class Shared:
-    """State that the sessions of one process share."""
+class SharedSessionState:
+    """The stores, limits and replicas that the sessions of one process share."""
 
     store: SessionStore
     events: EventStore
@@ -91,7 +98,7 @@ class WaitingReply(Protocol):
 class HTTPSession:
     """The local part of one session."""
 
-    def __init__(self, shared: Shared, peer: PeerSession, saved: SessionRecord | None) -> None:
+    def __init__(self, shared: SharedSessionState, peer: PeerSession, saved: SessionRecord | None) -> None:
         self.peer = peer
         self.id = peer.id
         self.get_stream: SessionStream | None = None
@@ -278,7 +285,7 @@ class HTTPSession:
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.publish(self.id, Notice.RECORD, str(stored.generation))
                 if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):
-                    await trio.sleep(RECORD_AGE)
+                    await trio.sleep(MAX_RECORD_AGE)
             else:
                 # Another replica has stored a newer record.
                 await self._load()

@@ -1,6 +1,6 @@
 """The sessions of handshake revisions over HTTP.
 
-``HTTPApp`` owns it. No process owns a session: each process serves the requests that reach it. For this, the process
+``HTTPApp`` owns them. No process owns a session: each process serves the requests that reach it. For this, the process
 makes a local part of the session from the stored record, and drops the part when it is idle. Only the store decides
 whether a session exists.
 
@@ -23,7 +23,7 @@ from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Notice, Replicas
 from mcptrio.http.server.request_auth import is_same_principal
-from mcptrio.http.server.session import RECORD_AGE, HTTPSession, Shared
+from mcptrio.http.server.session import MAX_RECORD_AGE, HTTPSession, SharedSessionState
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["Sessions"]
@@ -57,7 +57,7 @@ class Sessions:
         self._limits = limits
         self._engine = engine
         self._replicas = Replicas(bus)
-        self.shared = Shared(
+        self.shared = SharedSessionState(
             store=store,
             events=events,
             replicas=self._replicas,
@@ -65,7 +65,7 @@ class Sessions:
             keepalives=keepalives,
             start_soon=self._start_soon,
         )
-        """The sessions of HTTP with SSE use it too."""
+        """Also passed to the sessions of HTTP with SSE."""
         self._local: OrderedDict[str, HTTPSession] = OrderedDict()
         """The local parts, by id. The least recently used one is first."""
         self._expired: dict[str, None] = {}
@@ -73,7 +73,7 @@ class Sessions:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the tasks of all sessions, and drop the sessions that are idle for too long. Returns when cancelled."""
+        """Run the tasks of all sessions, and drop local parts that are idle for too long. Runs until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 task_status.started()
@@ -146,7 +146,7 @@ class Sessions:
         self._replicas.publish(session.id, Notice.END)
         if self._replicas.exist:
             # The next request may reach a replica that has just read the record and has missed the notice.
-            await trio.sleep(RECORD_AGE)
+            await trio.sleep(MAX_RECORD_AGE)
 
     async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
         """Read the record. If there is a local part, another replica may have ended or changed the session since."""
@@ -159,7 +159,7 @@ class Sessions:
         # record is read for each request.
         is_settled = self._replicas.exist and record.initialized
         if session is not None and is_settled and session.change_notices == change_notices:
-            session.valid_until = began + RECORD_AGE
+            session.valid_until = began + MAX_RECORD_AGE
         return record
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:

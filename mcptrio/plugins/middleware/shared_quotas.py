@@ -31,7 +31,7 @@ class SharedQuotas:
     def __init__(self, server: PluginSetup) -> None:
         self._server = server
         self._retry_at: float | None = None
-        """Trio time of the next attempt after a failure; ``None`` while the store works."""
+        """Trio clock time of the next attempt after a failure; ``None`` while the store works."""
         self._replicas = 1
 
     @property

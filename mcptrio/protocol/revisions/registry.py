@@ -1,6 +1,6 @@
 """The supported revisions, from the oldest to the newest, and their negotiation.
 
-The connection uses it for each handshake and for each new envelope. Only this module compares versions.
+The connection uses this module for each handshake and for each new envelope. Only this module compares versions.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation"; MCP 2026-07-28, basic/versioning.
 """

@@ -1,6 +1,6 @@
 """Predicates for the types of fields, and the names of fields on the wire.
 
-:mod:`mcptrio.protocol.revisions.converter` uses it once for each field. The model has only ``X | None``, unions of
+:mod:`mcptrio.protocol.revisions.converter` uses them once for each field. The model has only ``X | None``, unions of
 classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
 """
 

@@ -83,7 +83,7 @@ def is_document(client_id: str, config: Config) -> bool:
     if parts.path in ("", "/") or "." in segments or ".." in segments:
         raise problem
     if config.client_document_hosts and host not in config.client_document_hosts:
-        raise Refusal("invalid_client", f"client_id: documents of {host} are not taken here")
+        raise Refusal("invalid_client", f"client_id: documents of {host} are not accepted here")
     return True
 
 

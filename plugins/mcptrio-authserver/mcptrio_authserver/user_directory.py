@@ -1,6 +1,6 @@
 """The users of the server: in a file of this machine, or in a database that all replicas share.
 
-The login page and the ``user`` commands use it.
+The login page and the ``user`` commands use them.
 """
 
 from __future__ import annotations

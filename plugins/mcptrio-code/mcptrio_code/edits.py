@@ -1,6 +1,6 @@
 """The edits of files that a language server proposes: parsing, checks, the new texts, and a diff.
 
-``rename`` uses it. It refuses to change anything if one of the files is outside the allowed folders.
+``rename`` uses them. It refuses to change anything if one of the files is outside the allowed folders.
 
 Source: LSP 3.17, "WorkspaceEdit" and "TextEdit".
 """
@@ -53,7 +53,7 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
         pairs = list(read_result(value.get("changes") or {}, dict[str, Any]).items())
     for uri, edits in pairs:
         if (path := path_of_uri(uri)) is None:
-            raise ToolError(f"refused: the language server wants to change {uri[:200]!r}, which is no file")
+            raise ToolError(f"refused: the language server wants to change {uri[:200]!r}, which is not a file")
         found.setdefault(path, []).extend(read_result(edits, list[TextEdit]))
     if len(found) > _MAX_FILES or sum(len(edits) for edits in found.values()) > _MAX_EDITS:
         raise ToolError(f"refused: more than {_MAX_FILES} files or {_MAX_EDITS} places would change")

@@ -1,6 +1,6 @@
 """The allowed folders, and access to the files in them.
 
-The tools and sessions use it in worker threads. A path is resolved, then checked, and then opened component by
+The tools and sessions use them in worker threads. A path is resolved, then checked, and then opened component by
 component without following symbolic links, so that the checked file is the one that is opened.
 """
 

@@ -1,6 +1,6 @@
 """The parts of LSP results that the plugin reads, and their validation.
 
-The tools and sessions use it. Results are validated, because they come from another program.
+The tools and sessions use them. Results are validated, because they come from another program.
 
 Source: LSP 3.17.
 """

@@ -1,6 +1,6 @@
 """Positions in a text: lines as LSP counts them, and columns in the units of the server.
 
-Sessions and tools use it.
+Sessions and tools use them.
 
 Source: LSP 3.17, "Text Documents" and "PositionEncodingKind".
 """

@@ -63,7 +63,7 @@ async def test_read_only_plugin_does_not_rename(code_client: Connect) -> None:
         ("deletes", "wants to create, rename or delete a file"),
         ("overlaps", "the edits of the language server overlap in shapes.py"),
         ("backwards", "the edits of the language server overlap in shapes.py"),
-        ("not-a-file", "'untitled:x', which is no file"),
+        ("not-a-file", "'untitled:x', which is not a file"),
         ("many", "more than 200 files or 10000 places would change"),
         ("nothing", "renames nothing for 'UNIT'"),
     ],

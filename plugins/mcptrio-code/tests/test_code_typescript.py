@@ -44,6 +44,7 @@ def typescript(project: Path) -> dict[str, object]:
 
 
 async def test_project_is_explored(code_client: Connect, typescript: dict[str, object]) -> None:
+    # Without the default server for Python, which this test does not need.
     python = {"command": [], "globs": []}
     async with code_client(servers={"typescript": typescript, "python": python}) as client:
         assert "  3-5: area(): number {" in (await answer(client, "outline", path="shapes.ts")).splitlines()

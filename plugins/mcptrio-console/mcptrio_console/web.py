@@ -1,7 +1,8 @@
 """The ASGI application: routes, checks of each request, and headers of each response.
 
-Every path except the style sheet and the script needs a browser session. A request that changes something also needs a
-token that only our own forms have, and our own ``Origin``.
+The pages, their updates and the actions need a browser session; only the style sheet, the script, the redirects to the
+first page and the sign-in do not. An action also needs the token of a form that this process has rendered. A POST
+request with a foreign ``Origin`` is refused.
 
 Source: Content Security Policy level 3; Fetch Metadata Request Headers; RFC 6265bis section 5.6.7 (SameSite).
 """
@@ -121,7 +122,9 @@ class ConsoleWeb:
         if token is not None:
             cookie = self._access.redeem(token, request.remote_addr)
             if cookie is None:
-                return self._refuse("This link was used before, or it is not of this process. The log has a new one.")
+                return self._refuse(
+                    "This link was used before, or another process has printed it. The log has a new one."
+                )
             return self._start_session(cookie)
         return await self.page("now")
 
@@ -205,7 +208,7 @@ class ConsoleWeb:
             return self._refuse(None)
         form = await request.form
         if not compare_digest(form.get("form_token", "").encode(), visitor.form_token.encode()):
-            return self._problem(403, "The form is not one of this page. Open the page again.")
+            return self._problem(403, "This form has expired. Reload the page, and send the form again.")
         if name == "leave":
             self._access.sign_out(self._cookie())
             response = _redirect("")
@@ -254,7 +257,7 @@ class ConsoleWeb:
         return self._problem(error.code or 500, error.name)
 
     async def internal_error(self, _error: Exception) -> Response:
-        return self._problem(500, "The console has failed; the log says how.")
+        return self._problem(500, "The console has failed; the log has the traceback.")
 
     # Private
 
@@ -364,7 +367,7 @@ def _redirect(path: str) -> Response:
 
 
 def _console_path(path: str) -> str:
-    """Return the path of the console to which a form leads back; that of the first page if the path is another one."""
+    """Return the page to which a form leads back; the first page if the path is not one of the console."""
     parts = urlsplit(path)
     is_own = not parts.scheme and not parts.netloc and path[:1].isalpha() and path.isascii() and path.isprintable()
     return path if is_own and "\\" not in path and len(path) < 500 else ""

@@ -76,7 +76,7 @@ class DocumentConverter:
         """Convert a document to Markdown.
 
         Args:
-            name: the file name, for messages. HTML and CSV are recognised by its ending.
+            name: The file name, for messages. HTML and CSV are recognised by its ending.
 
         Raises:
             ToolError: the document is damaged, protected, of another kind, or exceeds a limit; the message has the

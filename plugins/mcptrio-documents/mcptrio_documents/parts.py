@@ -13,8 +13,8 @@ class PartCollector:
     """The parts of a document while it is read.
 
     Attributes:
-        notes: omissions that the reader must know of.
-        chars_left: maximum number of characters of the next part.
+        notes: Omissions that the reader must know of.
+        chars_left: Maximum number of characters of the next part.
     """
 
     def __init__(self, order: ConversionOrder) -> None:

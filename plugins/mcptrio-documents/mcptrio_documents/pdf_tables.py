@@ -48,7 +48,7 @@ def find_tables(page: Any, words: Any) -> list[PdfTable]:
     """Return the tables of a page from top to bottom, without those to the left or right of another one.
 
     Args:
-        words: the text page, which contains the text of the cells.
+        words: The text page, which contains the text of the cells.
     """
     across: list[_Line] = []
     down: list[_Line] = []

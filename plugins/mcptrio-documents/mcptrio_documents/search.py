@@ -32,7 +32,7 @@ def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], No
     """Find a phrase, ignoring case and differences in white space.
 
     Args:
-        checkpoint: a function that is called for each part, and raises after a cancellation.
+        checkpoint: A function that is called for each part, and raises after a cancellation.
 
     Raises:
         ToolError: the query is empty or too long.

@@ -18,7 +18,7 @@ def document_text(document: PagedDocument, selected: Sequence[int] | None = None
     """Return a document as Markdown, with a line such as ``[page 3]`` before each part that has text.
 
     Args:
-        chosen: the indexes of the parts; all if None.
+        selected: The indexes of the parts; all if None.
     """
     indexes = range(len(document.parts)) if selected is None else selected
     parts = [(index, document.parts[index].text) for index in indexes]
@@ -29,7 +29,7 @@ def omissions(document: PagedDocument, selected: Sequence[int] | None = None) ->
     """Return notes on parts that the text omits, such as scanned pages and pages after the limit.
 
     Args:
-        chosen: the indexes of the parts; all if None.
+        selected: The indexes of the parts; all if None.
     """
     return _empty_part_notes(
         document, range(len(document.parts)) if selected is None else selected
@@ -40,8 +40,8 @@ def part_text(document: PagedDocument, selected: Sequence[int], *, offset: int, 
     """Return the text of parts, each after a line with its number.
 
     Args:
-        offset: the index of the first character.
-        max_chars: maximum number of characters.
+        offset: The index of the first character.
+        max_chars: Maximum number of characters.
     """
     text = document_text(document, selected)
     piece = text[offset : offset + max_chars]
@@ -64,7 +64,7 @@ def description_text(document: PagedDocument, name: str, max_chars: int) -> str:
     """Return the kind, length and outline of a document.
 
     Args:
-        max_chars: maximum number of characters.
+        max_chars: Maximum number of characters.
     """
     chars = sum(len(part.text) for part in document.parts)
     lines = [f"{name}: {document.kind}, {_count(document)}, {chars} characters"]
@@ -90,9 +90,9 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
     """Return a line for each hit, with the number of its part.
 
     Args:
-        offset: the index of the first hit.
-        limit: maximum number of hits.
-        max_chars: maximum number of characters.
+        offset: The index of the first hit.
+        limit: Maximum number of hits.
+        max_chars: Maximum number of characters.
     """
     lines: list[str] = []
     size = 0
@@ -120,7 +120,7 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
 
 def _heading(document: PagedDocument, index: int) -> str:
     title = document.parts[index].title
-    # The texts of sections and chapters begin with their title.
+    # The text of a sheet does not contain its name. Other parts usually begin with their title.
     named = f": {title}" if title and document.unit == "sheet" else ""
     return f"[{document.unit} {index + 1}{named}]"
 

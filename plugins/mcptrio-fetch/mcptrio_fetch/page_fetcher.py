@@ -240,7 +240,7 @@ class _CachedPage:
     texts: dict[bool, RenderedPage]
     """The page as text: raw under ``True``, as Markdown under ``False``."""
     fresh_until: float
-    """Trio time."""
+    """Trio clock time until which the page is used without a new request."""
 
 
 def _token(user_agent: str | None) -> str | None:

@@ -143,7 +143,7 @@ class _SiteRules:
     """``None`` allows everything that ``refusal`` does not forbid."""
     refusal: str | None = None
     until: float = float("inf")
-    """Trio time."""
+    """Trio clock time until which the rules are used."""
 
 
 @define

@@ -161,6 +161,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         deadline = trio.current_time() + (self._timeout if timeout is None else timeout)
         addresses = (await self._gate.addresses(host, port))[:_MAX_ADDRESSES]
+        # The addresses left share the remaining time, so an unreachable one does not use it up.
         for left in range(len(addresses), 0, -1):
             share = max((deadline - trio.current_time()) / left, 0.0)
             try:

@@ -1,4 +1,4 @@
-"""mcptrio-documents converts documents of a site to Markdown, with the pieces and limits of pages."""
+"""Documents of a site: mcptrio-documents converts them to Markdown, and they are limited and paged as web pages are."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 
 
 def missing_directory(path: str, plugin: str) -> str:
-    """Return the problem of a configured path that is no directory."""
+    """Return the problem of a configured path that is not a directory."""
     return (
         f"folders of [plugins.{plugin}]: expected a directory, got nothing or something else at {printable(path)}; "
         "create it or correct the setting"
@@ -63,7 +63,7 @@ class FileAccess:
     """Access to the folders that the configuration and a client's roots allow.
 
     Args:
-        plugin: the plugin whose settings the messages name.
+        plugin: The plugin whose settings the messages name.
     """
 
     def __init__(self, config: Config, *, plugin: str = "fs") -> None:
@@ -117,8 +117,8 @@ class FileAccess:
         """Run blocking work in a thread.
 
         Args:
-            path: the path as typed. Its folder, judged by the text alone, determines the limiter.
-            work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
+            path: The path as typed. Its folder, judged by the text alone, determines the limiter.
+            work: Must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
             PathNotFound: something does not exist; the message suggests names that do.

@@ -70,7 +70,7 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
     """Apply edits one after the other.
 
     Args:
-        path: the name of the file in the diff.
+        path: The name of the file in the diff.
 
     Raises:
         ToolError: there are too many edits, or the old text of an edit is empty or not found; the message names the

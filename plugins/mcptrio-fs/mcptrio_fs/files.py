@@ -388,7 +388,7 @@ def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]
     """Compile globs.
 
     Args:
-        any_depth: a glob without a slash matches the name at any depth, as in ripgrep.
+        any_depth: A glob without a slash matches the name at any depth, as in ripgrep.
     """
     if len(texts) > _MAX_GLOBS:
         raise ToolError(f"expected at most {_MAX_GLOBS} globs, got {len(texts)}")

@@ -64,8 +64,8 @@ def media_type(name: str, head: bytes) -> str:
     """Return the media type of a file.
 
     Args:
-        name: the file's name.
-        head: its first ``SNIFFED`` bytes; used if the name gives no type.
+        name: The file's name.
+        head: Its first ``SNIFFED`` bytes; used if the name gives no type.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix in _BY_SUFFIX:

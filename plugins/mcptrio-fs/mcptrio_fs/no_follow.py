@@ -113,7 +113,7 @@ def open_regular_in(directory: int, name: str, real: str) -> int:
     """Open a regular file in an opened directory. Raises as ``open_regular``.
 
     Args:
-        real: the path of the file, for messages.
+        real: The path of the file, for messages.
     """
     # Checked before it is opened, because opening a device can have side effects.
     _expect_regular(os.stat(name, dir_fd=directory, follow_symlinks=False), real)

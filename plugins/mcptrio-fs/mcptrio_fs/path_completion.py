@@ -24,7 +24,7 @@ def complete_path(sandbox: Sandbox, typed: str, *, checkpoint: Checkpoint) -> li
     """Return the paths that start with ``typed``, sorted.
 
     Args:
-        typed: the beginning of a path, with or without its first slash. The results have the same form; directories
+        typed: The beginning of a path, with or without its first slash. The results have the same form; directories
             end in a slash.
     """
     absolute = "/" + typed.lstrip("/")

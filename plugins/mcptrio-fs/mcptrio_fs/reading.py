@@ -84,7 +84,7 @@ def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: in
     """Return ``count`` lines from the line ``first``, without the line end of the last one.
 
     Args:
-        first: the number of a line, from 1.
+        first: The number of a line, from 1.
 
     Raises:
         ToolError: as ``read_text``; or the file has fewer lines.

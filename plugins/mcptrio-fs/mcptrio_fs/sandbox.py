@@ -144,7 +144,7 @@ class Sandbox(Struct, frozen=True):
         """Open the parent directory of ``path``. The last name of the path need not exist.
 
         Args:
-            follow: follow the last name if it is a symbolic link. Otherwise the link itself is used, but its target is
+            follow: Follow the last name if it is a symbolic link. Otherwise the link itself is used, but its target is
                 checked as well.
 
         Raises:

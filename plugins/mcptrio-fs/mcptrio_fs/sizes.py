@@ -37,9 +37,9 @@ async def read_fitting(read: Callable[[int], Awaitable[Text]], bound: int, max_b
     """Return a part of a file whose text fits into an answer.
 
     Args:
-        read: a function that reads at most the given number of bytes.
-        bound: the requested number of bytes.
-        max_bytes: maximum size of the text as JSON.
+        read: A function that reads at most the given number of bytes.
+        bound: The requested number of bytes.
+        max_bytes: Maximum size of the text as JSON.
     """
     bound = min(bound, max_bytes)
     for _ in range(_MAX_ATTEMPTS):

@@ -37,8 +37,8 @@ def write(
     """Create a file, or replace all of it. The mode bits of a replaced file are kept.
 
     Args:
-        create_only: fail if the path exists.
-        durable: return after the data is on the disk.
+        create_only: Fail if the path exists.
+        durable: Return after the data is on the disk.
 
     Raises:
         ToolError: the directory does not exist, or the path exists but is not a writable regular file.
@@ -58,8 +58,8 @@ def append(
     """Add to the end of a file, which is created if it does not exist.
 
     Args:
-        limit: maximum bytes of the file afterwards.
-        durable: as for ``write``.
+        limit: Maximum bytes of the file afterwards.
+        durable: As for ``write``.
 
     Raises:
         ToolError: as ``write``; or the file would be too large; or it has another hard link, which may be outside the
@@ -106,8 +106,8 @@ def replace(
     """Replace a file that was read before.
 
     Args:
-        read: the status of the file when it was read.
-        durable: as for ``write``.
+        read: The status of the file when it was read.
+        durable: As for ``write``.
 
     Raises:
         ToolError: the file has changed since then, and nothing is written.

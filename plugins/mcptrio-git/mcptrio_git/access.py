@@ -70,7 +70,7 @@ class GitObject:
 
 
 def missing_directory(path: str) -> str:
-    """Return the problem of a configured path that is no directory."""
+    """Return the problem of a configured path that is not a directory."""
     return (
         f"repositories of [plugins.git]: expected a directory, got nothing or something else at {printable(path)}; "
         "create it or correct the setting"
@@ -277,12 +277,12 @@ class RepositoryWork:
         """Run a git command.
 
         Args:
-            arguments: the command and its arguments. Values from outside must have been checked.
-            options: options of git that precede the command.
-            kind: the rights of the command, if it needs less than those of the call.
-            skip: number of bytes of output that are dropped first.
-            limit: maximum number of bytes of output. A command with more is ended, and its output is ``cut``.
-            codes: the exit codes that mean success.
+            arguments: The command and its arguments. Values from outside must have been checked.
+            options: Options of git that precede the command.
+            kind: The rights of the command, if it needs less than those of the call.
+            skip: Number of bytes of output that are dropped first.
+            limit: Maximum number of bytes of output. A command with more is ended, and its output is ``cut``.
+            codes: The exit codes that mean success.
 
         Raises:
             ToolError: the command failed; the error has git's message.
@@ -322,7 +322,7 @@ class RepositoryWork:
         """Resolve revisions to commits, or with ``with_path`` to any objects, in one git process.
 
         Args:
-            wanted: pairs of a revision and its argument.
+            wanted: Pairs of a revision and its argument.
 
         Raises:
             ToolError: a revision is invalid or does not exist.
@@ -365,7 +365,7 @@ class RepositoryWork:
         """Return the full name of a branch or tag. It cannot be an option, a refspec (``:``, ``+``) or a pattern.
 
         Args:
-            space: ``refs/heads/`` or ``refs/tags/``.
+            prefix: ``refs/heads/`` or ``refs/tags/``.
 
         Raises:
             ToolError: git does not allow this name.

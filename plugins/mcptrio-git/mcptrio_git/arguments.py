@@ -1,6 +1,6 @@
 """The types of the tools' parameters, and the checks before git sees a value.
 
-``RepositoryWork`` and the tools use it. A value that begins with ``-`` is never passed where git expects options or
+``RepositoryWork`` and the tools use them. A value that begins with ``-`` is never passed where git expects options or
 revisions. A revision is resolved to the id of an object before it is used. Paths follow ``--`` and have no magic.
 
 Source: gitrevisions(7); gitglossary(7), "pathspec"; git-check-ref-format(1).

@@ -23,9 +23,9 @@ class Hunk(Struct, frozen=True, kw_only=True):
     """Consecutive lines of one commit.
 
     Attributes:
-        commit: the id; null for uncommitted lines.
-        date: the author's date, ISO 8601.
-        start_line: the number of the first line, from 1.
+        commit: The id; null for uncommitted lines.
+        date: The author's date, ISO 8601.
+        start_line: The number of the first line, from 1.
     """
 
     commit: str | None
@@ -41,8 +41,8 @@ class Blame(Struct, frozen=True, kw_only=True):
     """A file, line by line.
 
     Attributes:
-        truncated: there are more lines.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more lines.
+        next_cursor: Give it as cursor to get them.
     """
 
     path: str

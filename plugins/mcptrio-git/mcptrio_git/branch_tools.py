@@ -32,8 +32,8 @@ class CreatedReference(Struct, frozen=True, kw_only=True):
     """A branch or tag that was made.
 
     Attributes:
-        name: its name.
-        commit: the commit it points to.
+        name: Its name.
+        commit: The commit it points to.
     """
 
     name: str
@@ -44,8 +44,8 @@ class StashDone(Struct, frozen=True, kw_only=True):
     """The result of a stash operation.
 
     Attributes:
-        commit: the id of the stash; null if nothing was stashed. It can restore a dropped stash for some time.
-        output: messages of git.
+        commit: The id of the stash; null if nothing was stashed. It can restore a dropped stash for some time.
+        output: Messages of git.
     """
 
     commit: str | None

@@ -40,9 +40,9 @@ class Cloned(Struct, frozen=True, kw_only=True):
     """A cloned repository.
 
     Attributes:
-        name: the repo_path for other tools.
-        branch: the checked-out branch; null for a detached HEAD.
-        commit: null if the remote is empty.
+        name: The repo_path for other tools.
+        branch: The checked-out branch; null for a detached HEAD.
+        commit: Null if the remote is empty.
     """
 
     name: str

@@ -34,8 +34,8 @@ class Staged(Struct, frozen=True, kw_only=True):
     """The staged files.
 
     Attributes:
-        items: the files that a commit would change.
-        truncated: there are more.
+        items: The files that a commit would change.
+        truncated: There are more.
     """
 
     items: tuple[FileChange, ...]
@@ -46,10 +46,10 @@ class Committed(Struct, frozen=True, kw_only=True):
     """A new commit.
 
     Attributes:
-        id: its full id.
-        branch: its branch; null on a detached HEAD, which only the id can find again.
-        files: number of changed files.
-        output: messages of git and of the hooks.
+        id: Its full id.
+        branch: Its branch; null on a detached HEAD, which only the id can find again.
+        files: Number of changed files.
+        output: Messages of git and of the hooks.
     """
 
     id: str

@@ -25,12 +25,12 @@ class Commit(Struct, frozen=True, kw_only=True):
     """A commit.
 
     Attributes:
-        id: its full id.
-        parents: ids; none for a first commit, two or more for a merge.
-        date: the author's date, ISO 8601.
-        committed: when it was committed, ISO 8601.
-        refs: branches and tags that point to it.
-        body: the message after its first paragraph.
+        id: Its full id.
+        parents: Ids; none for a first commit, two or more for a merge.
+        date: The author's date, ISO 8601.
+        committed: When it was committed, ISO 8601.
+        refs: Branches and tags that point to it.
+        body: The message after its first paragraph.
     """
 
     id: str
@@ -49,8 +49,8 @@ class Log(Struct, frozen=True, kw_only=True):
     """Commits, newest first.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Commit, ...]

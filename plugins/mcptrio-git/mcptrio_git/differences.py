@@ -45,9 +45,9 @@ class FileStat(Struct, frozen=True, kw_only=True):
     """The changes of one file.
 
     Attributes:
-        additions: lines; null for a binary file.
-        deletions: lines; null for a binary file.
-        original_path: the previous path, if it was renamed or copied.
+        additions: Lines; null for a binary file.
+        deletions: Lines; null for a binary file.
+        original_path: The previous path, if it was renamed or copied.
     """
 
     path: str
@@ -60,11 +60,11 @@ class Diff(Struct, frozen=True, kw_only=True):
     """A diff, or a part of it.
 
     Attributes:
-        diff: the unified diff, without git's lines above ``---``; empty if there is no difference.
-        files: the changed files; only with the first part, and at most 500.
-        files_truncated: there are more files.
-        truncated: there is more of the diff.
-        next_offset: the byte at which the next part begins.
+        diff: The unified diff, without git's lines above ``---``; empty if there is no difference.
+        files: The changed files; only with the first part, and at most 500.
+        files_truncated: There are more files.
+        truncated: There is more of the diff.
+        next_offset: The byte at which the next part begins.
     """
 
     diff: str
@@ -87,9 +87,9 @@ async def read_diff(
     """Return a part of a diff.
 
     Args:
-        command: such as ``("diff", "--cached")``, with ids instead of revisions.
-        start: the offset of the part in bytes.
-        limit: maximum size of the text in bytes.
+        command: Such as ``("diff", "--cached")``, with ids instead of revisions.
+        start: The offset of the part in bytes.
+        limit: Maximum size of the text in bytes.
     """
     name, *options = command
     if start == 0:

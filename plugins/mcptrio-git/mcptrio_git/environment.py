@@ -93,10 +93,10 @@ def environment(
     """Return the whole environment of a git process.
 
     Args:
-        root: the working directory; git does not look for a repository above it.
+        root: The working directory; git does not look for a repository above it.
         is_bare: True if ``root`` is a bare repository. Otherwise git must not use bare repositories, because files in a
             work tree may look like one whose configuration runs programs.
-        programs: keys of the repository's configuration that name programs, such as filters and merge drivers. They are
+        programs: Keys of the repository's configuration that name programs, such as filters and merge drivers. They are
             disabled unless the command changes something and ``Config.hooks`` is on.
     """
     variables = {

@@ -1,6 +1,6 @@
 """The common parts of checkout, merge, revert and cherry-pick, which move HEAD and may fail with conflicts.
 
-The tools that change branches use it.
+The tools that change branches use them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class MovedHead(Struct, frozen=True, kw_only=True):
     """The place of HEAD after a change.
 
     Attributes:
-        branch: the present branch; null for a detached HEAD.
-        commit: null before the first commit.
-        previous_branch: the branch before; null for a detached HEAD.
-        previous_commit: the commit before.
-        output: messages of git and the hooks.
+        branch: The present branch; null for a detached HEAD.
+        commit: Null before the first commit.
+        previous_branch: The branch before; null for a detached HEAD.
+        previous_commit: The commit before.
+        output: Messages of git and the hooks.
     """
 
     branch: str | None
@@ -43,8 +43,8 @@ async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None]
     """Return the current place of HEAD.
 
     Args:
-        before: the previous branch and commit.
-        output: the messages of git.
+        before: The previous branch and commit.
+        output: The messages of git.
     """
     branch, commit = await work.head()
     return MovedHead(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=output)
@@ -60,8 +60,8 @@ async def abort_on_conflicts(work: RepositoryWork, *undo: str, always: bool = Fa
     """Undo a failed command if it has caused conflicts, and return the files with conflicts.
 
     Args:
-        undo: the git command that undoes it.
-        always: undo it even without conflicts, for example if a hook has refused the commit.
+        undo: The git command that undoes it.
+        always: Undo it even without conflicts, for example if a hook has refused the commit.
     """
     conflicts: list[str] = []
     # A cancellation must not leave an incomplete change.

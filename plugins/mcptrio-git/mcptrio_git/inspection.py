@@ -69,11 +69,11 @@ class Ancestry(Struct, frozen=True, kw_only=True):
     """The relation of two commits.
 
     Attributes:
-        items: the best common ancestors, usually one; none if the histories are unrelated.
-        first: the id of the first commit.
-        second: the id of the second commit.
-        first_only: number of commits that only the first one has.
-        second_only: number of commits that only the second one has; 0 means it is an ancestor of the first.
+        items: The best common ancestors, usually one; none if the histories are unrelated.
+        first: The id of the first commit.
+        second: The id of the second commit.
+        first_only: Number of commits that only the first one has.
+        second_only: Number of commits that only the second one has; 0 means it is an ancestor of the first.
     """
 
     items: tuple[str, ...]

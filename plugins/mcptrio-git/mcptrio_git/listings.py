@@ -35,8 +35,8 @@ class Match(Struct, frozen=True, kw_only=True):
     """A line that matches.
 
     Attributes:
-        line: its number, from 1.
-        column: the byte at which the first match begins, from 1.
+        line: Its number, from 1.
+        column: The byte at which the first match begins, from 1.
     """
 
     path: str
@@ -49,8 +49,8 @@ class Matches(Struct, frozen=True, kw_only=True):
     """Matching lines, file by file.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Match, ...]
@@ -62,7 +62,7 @@ class Stash(Struct, frozen=True, kw_only=True):
     """Stashed changes.
 
     Attributes:
-        name: such as stash@{0}; {tool:git_show} shows its contents. date: ISO 8601.
+        name: Such as stash@{0}; {tool:git_show} shows its contents. date: ISO 8601.
     """
 
     name: str
@@ -75,8 +75,8 @@ class Stashes(Struct, frozen=True, kw_only=True):
     """Stashes, newest first.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Stash, ...]
@@ -88,10 +88,10 @@ class Worktree(Struct, frozen=True, kw_only=True):
     """A work tree of the repository.
 
     Attributes:
-        branch: the checked-out branch; null for a detached HEAD or a bare repository.
-        commit: the checked-out commit; null for a bare repository.
-        locked: why it must not be removed; empty if no reason was given, null if it is not locked.
-        prunable: why git would prune it; null if it would not.
+        branch: The checked-out branch; null for a detached HEAD or a bare repository.
+        commit: The checked-out commit; null for a bare repository.
+        locked: Why it must not be removed; empty if no reason was given, null if it is not locked.
+        prunable: Why git would prune it; null if it would not.
     """
 
     path: str
@@ -106,8 +106,8 @@ class Worktrees(Struct, frozen=True, kw_only=True):
     """Work trees, the main one first.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Worktree, ...]
@@ -119,8 +119,8 @@ class Remote(Struct, frozen=True, kw_only=True):
     """A remote of the repository.
 
     Attributes:
-        url: the URL for fetches, without passwords.
-        push_url: the URL for pushes, if it differs.
+        url: The URL for fetches, without passwords.
+        push_url: The URL for pushes, if it differs.
     """
 
     name: str
@@ -132,8 +132,8 @@ class Remotes(Struct, frozen=True, kw_only=True):
     """Remotes in order of name.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Remote, ...]
@@ -152,9 +152,9 @@ class RepositoryList(Struct, frozen=True, kw_only=True):
     """The repositories that may be used.
 
     Attributes:
-        writable: there are tools that change them.
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        writable: There are tools that change them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[RepositoryEntry, ...]

@@ -40,9 +40,9 @@ async def show(work: RepositoryWork, found: GitObject, *, path: str, start: int,
     """Return a part of the text of an object, which is a commit with its diff, a folder, or a file.
 
     Args:
-        path: the path in the revision, if it has one.
-        start: the offset of the part in bytes.
-        limit: maximum size of the part in bytes.
+        path: The path in the revision, if it has one.
+        start: The offset of the part in bytes.
+        limit: Maximum size of the part in bytes.
 
     Raises:
         ToolError: the file is not text.
@@ -78,7 +78,7 @@ async def kind_of(work: RepositoryWork, commit: str, path: str) -> tuple[str, st
     """Return the kind and id of a path in a commit; both empty if it does not exist.
 
     Args:
-        path: a path in the commit; ``.`` is the top folder.
+        path: A path in the commit; ``.`` is the top folder.
     """
     wanted = f"{commit}^{{tree}}" if path.strip("/") in ("", ".") else f"{commit}:{path.strip('/')}"
     # A path may contain a line end, so it is passed as an argument. For a submodule, the object is missing here.

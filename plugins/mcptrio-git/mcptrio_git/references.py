@@ -43,11 +43,11 @@ class Branch(Struct, frozen=True, kw_only=True):
     """A branch.
 
     Attributes:
-        kind: local, or the last fetched state of a remote's branch.
-        commit: the id of its newest commit.
-        date: the time of that commit, ISO 8601.
-        upstream: the branch that it follows.
-        tracking: such as "ahead 1, behind 2", or "gone"; empty if they are equal.
+        kind: Local, or the last fetched state of a remote's branch.
+        commit: The id of its newest commit.
+        date: The time of that commit, ISO 8601.
+        upstream: The branch that it follows.
+        tracking: Such as "ahead 1, behind 2", or "gone"; empty if they are equal.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Branches(Struct, frozen=True, kw_only=True):
     """Branches in order of name.
 
     Attributes:
-        current: the checked-out branch; null for a detached HEAD.
-        head: the checked-out commit; null before the first.
-        truncated: there are more.
-        next_cursor: the cursor of the next page.
+        current: The checked-out branch; null for a detached HEAD.
+        head: The checked-out commit; null before the first.
+        truncated: There are more.
+        next_cursor: The cursor of the next page.
     """
 
     current: str | None
@@ -81,9 +81,9 @@ class Tag(Struct, frozen=True, kw_only=True):
     """A tag.
 
     Attributes:
-        target: the id of the tagged object, usually a commit.
-        annotated: it has its own message; tagger and subject are then the tag's.
-        date: date of the tag, or of the commit if it is not annotated. ISO 8601.
+        target: The id of the tagged object, usually a commit.
+        annotated: It has its own message; tagger and subject are then the tag's.
+        date: Date of the tag, or of the commit if it is not annotated. ISO 8601.
     """
 
     name: str
@@ -98,8 +98,8 @@ class Tags(Struct, frozen=True, kw_only=True):
     """Tags, newest first.
 
     Attributes:
-        truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        truncated: There are more.
+        next_cursor: Give it as cursor to get them.
     """
 
     items: tuple[Tag, ...]
@@ -111,7 +111,7 @@ async def list_branches(work: RepositoryWork, prefixes: tuple[str, ...], conditi
     """Return all branches below ``refs/heads`` or ``refs/remotes``.
 
     Args:
-        conditions: options such as ``--contains=<id>``.
+        conditions: Options such as ``--contains=<id>``.
     """
     branches: list[Branch] = []
     for full, name, head, commit, upstream, tracking, date, symref, subject in await _rows(
@@ -155,7 +155,7 @@ async def reference_names(work: RepositoryWork, *prefixes: str, max_count: int =
     """Return the short names of references, the most recently changed first.
 
     Args:
-        spaces: such as ``refs/heads``.
+        prefixes: Prefixes of the full names, such as ``refs/heads``.
     """
     rows = await _rows(work, ("%(refname:short)",), "--sort=-creatordate", f"--count={max_count}", *prefixes)
     return [name_text(name) for (name,) in rows]

@@ -33,8 +33,8 @@ class Reference(Struct, frozen=True, kw_only=True):
     """A reference that has changed.
 
     Attributes:
-        old: the previous id; null if it is new.
-        new: the current id; null if it was deleted.
+        old: The previous id; null if it is new.
+        new: The current id; null if it was deleted.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Fetched(Struct, frozen=True, kw_only=True):
     """The result of a fetch.
 
     Attributes:
-        items: the changed branches and tags, at most 500.
-        truncated: there are more.
-        output: messages of git.
+        items: The changed branches and tags, at most 500.
+        truncated: There are more.
+        output: Messages of git.
     """
 
     items: tuple[Reference, ...]
@@ -60,10 +60,10 @@ class Pulled(Struct, frozen=True, kw_only=True):
     """The result of a pull.
 
     Attributes:
-        branch: the branch that was moved forward.
-        old: the commit before; null before the first.
-        new: the present commit.
-        output: messages of git.
+        branch: The branch that was moved forward.
+        old: The commit before; null before the first.
+        new: The present commit.
+        output: Messages of git.
     """
 
     branch: str | None
@@ -76,9 +76,9 @@ class Pushed(Struct, frozen=True, kw_only=True):
     """The result of a push.
 
     Attributes:
-        result: whether the remote's branch was moved, made, or was up to date.
+        result: Whether the remote's branch was moved, made, or was up to date.
         summary: git's summary, such as the ids before and after.
-        output: messages of git, the hooks and the remote.
+        output: Messages of git, the hooks and the remote.
     """
 
     remote: str

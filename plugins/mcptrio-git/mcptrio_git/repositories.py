@@ -84,7 +84,7 @@ class Repositories:
         """Return the repository with this name, or the one that contains this path.
 
         Args:
-            wanted: a name as in ``names``, or an absolute path. An empty text and ``.`` stand for the only repository.
+            wanted: A name as in ``names``, or an absolute path. An empty text and ``.`` stand for the only repository.
 
         Raises:
             UnknownRepository: the repository does not exist or is not allowed.

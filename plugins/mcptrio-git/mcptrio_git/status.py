@@ -50,9 +50,9 @@ class StatusEntry(Struct, frozen=True, kw_only=True):
     """A path that differs from the last commit.
 
     Attributes:
-        staged: the change in the index against the last commit.
-        unstaged: the change in the work tree against the index.
-        original_path: the earlier path, if it was renamed or copied.
+        staged: The change in the index against the last commit.
+        unstaged: The change in the work tree against the index.
+        original_path: The earlier path, if it was renamed or copied.
     """
 
     path: str
@@ -66,16 +66,16 @@ class Status(Struct, frozen=True, kw_only=True):
     """The state of a work tree.
 
     Attributes:
-        branch: the checked-out branch; null for a detached HEAD.
-        commit: the last commit; null before the first.
-        upstream: the branch that it follows, such as origin/main.
-        ahead: commits that the upstream does not have.
-        behind: commits that only the upstream has.
-        stashes: the number of stashes.
-        operation: an operation in progress, to be finished or aborted.
-        clean: nothing is changed and nothing is untracked.
-        truncated: there are more items.
-        next_cursor: the cursor of the next page.
+        branch: The checked-out branch; null for a detached HEAD.
+        commit: The last commit; null before the first.
+        upstream: The branch that it follows, such as origin/main.
+        ahead: Commits that the upstream does not have.
+        behind: Commits that only the upstream has.
+        stashes: The number of stashes.
+        operation: An operation in progress, to be finished or aborted.
+        clean: Nothing is changed and nothing is untracked.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     branch: str | None

@@ -1,7 +1,7 @@
 """The results of tools that write, cut to the size limit of an answer.
 
-The tools that create and add call it. Items that an answer omits were written as well; ``total`` counts all of them. An
-answer that is not cut is equal to the reference server's.
+The tools that create and add return them. Items that an answer omits were written as well; ``total`` counts all of
+them. An answer that is not cut is equal to the reference server's.
 """
 
 from __future__ import annotations

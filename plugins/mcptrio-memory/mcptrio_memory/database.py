@@ -95,8 +95,8 @@ async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> A
     """Open the database inside the context.
 
     Args:
-        max_bytes: maximum size of the file.
-        busy_timeout: seconds that a change waits for other processes.
+        max_bytes: Maximum size of the file.
+        busy_timeout: Seconds that a change waits for other processes.
 
     Raises:
         MemoryUnavailable: the database cannot be opened.

@@ -78,8 +78,8 @@ def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Con
     """Return a connection for writing. The file and its folder are created if needed, readable only by the owner.
 
     Args:
-        max_bytes: maximum size of the file.
-        busy_timeout: seconds to wait for another process.
+        max_bytes: Maximum size of the file.
+        busy_timeout: Seconds to wait for another process.
 
     Raises:
         MemoryUnavailable: the file cannot be opened, belongs to another program, or was created by a newer version.

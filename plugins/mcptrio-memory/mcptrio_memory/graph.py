@@ -1,7 +1,7 @@
 """Changes of the graph, in SQL.
 
-The tools that write and the import call it, in a thread and within a transaction. A change reports the entities that it
-has changed. The graph gets a new revision only if at least one entity has changed.
+The tools that write and the import make them, in a thread and within a transaction. A change reports the entities that
+it has changed. The graph gets a new revision only if at least one entity has changed.
 
 Source: rules of the reference memory server, src/memory/index.ts. Existing items are omitted from the answer. If an
 entity is unknown, add_observations and create_relations change nothing. Deleting an unknown item is not an error.
@@ -29,8 +29,8 @@ class GraphChange(Generic[T]):
     """The result of a change.
 
     Args:
-        result: the result for the tool.
-        entity_revisions: the revision of each changed entity, by name; ``None`` for a deleted one.
+        result: The result for the tool.
+        entity_revisions: The revision of each changed entity, by name; ``None`` for a deleted one.
     """
 
     namespace: str
@@ -45,9 +45,9 @@ class GraphEditor:
     """Changes one graph.
 
     Args:
-        statements: the statements of a transaction that writes.
-        namespace: the name of the graph.
-        max_observations: maximum number of observations of one entity.
+        statements: The statements of a transaction that writes.
+        namespace: The name of the graph.
+        max_observations: Maximum number of observations of one entity.
     """
 
     statements: Statements
@@ -98,7 +98,7 @@ class GraphEditor:
         """Create the missing relations, and return them.
 
         Args:
-            allow_dangling: the entities of a relation need not exist.
+            allow_dangling: The entities of a relation need not exist.
 
         Raises:
             ToolError: an entity does not exist, and nothing is created.

@@ -1,6 +1,6 @@
 """The URIs of graphs and nodes: their templates, and the graph or entity that a URI names.
 
-The resources and the notifications use it. Different spellings of a URI have the same target, so a subscriber is
+The resources and the notifications use them. Different spellings of a URI have the same target, so a subscriber is
 notified for each spelling.
 
 Source: RFC 3986; the reference memory server has ``memory://knowledge-graph``.
@@ -38,7 +38,7 @@ def target_of(uri: str, namespace: str) -> Target | None:
     """Return the target of a URI; ``None`` for a URI of another plugin.
 
     Args:
-        namespace: the graph of a URI without a namespace.
+        namespace: The graph of a URI without a namespace.
     """
     path, _, query = uri.partition("#")[0].removeprefix(SCHEME).partition("?")
     try:

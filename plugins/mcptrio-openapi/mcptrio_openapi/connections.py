@@ -44,7 +44,7 @@ class Connections:
     """A pool of connections.
 
     Args:
-        most: The number of connections that may be open at the same time.
+        max_connections: The number of connections that may be open at the same time.
         connect_timeout: Seconds for opening a connection.
         proxy: The URL of an HTTP proxy.
         ca_file: The certificate authorities to trust, instead of those of the system.

@@ -36,7 +36,7 @@ class Definitions:
         """Return a reference to a part of the document, which is converted later.
 
         Args:
-            text: the text from which the name of the definition is made.
+            text: The text from which the name of the definition is made.
         """
         name = self._by_pointer.get(pointer)
         if name is None:

@@ -47,7 +47,7 @@ class Document:
         """Return the target of a reference, and its pointer.
 
         Args:
-            pointer: the pointer of the reference, for the error.
+            pointer: The pointer of the reference, for the error.
 
         Raises:
             DocumentError: the target is outside the document, or does not exist.

@@ -33,9 +33,9 @@ class Names:
     """Assigns unique names.
 
     Args:
-        max_chars: maximum length of a name.
+        max_chars: Maximum length of a name.
         dots: True if names may contain dots.
-        reserved: names that are not assigned.
+        reserved: Names that are not assigned.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Names:
         """Return a unique name for a text, and True if it differs from the usual name of this text.
 
         Args:
-            suffix: a text that is appended if the usual name is used already. If that name is used too, a number is
+            suffix: A text that is appended if the usual name is used already. If that name is used too, a number is
                 appended.
         """
         wanted = valid_name(text, self._max_chars, dots=self._dots)

@@ -96,7 +96,7 @@ def read_operations(document: Document, name: str, config: Config) -> DocumentRe
     """Read the operations of a document that the operator has selected, and collect their problems.
 
     Args:
-        name: the name of the API in the configuration.
+        name: The name of the API in the configuration.
     """
     api = config.apis[name]
     problems: list[DocumentProblem] = []
@@ -151,9 +151,9 @@ def read_operation(
     """Read one operation with its schemas.
 
     Args:
-        name: the name of the API in the configuration.
-        base_url: the base URL of the API.
-        problems: a list to which problems with omitted parts are appended.
+        name: The name of the API in the configuration.
+        base_url: The base URL of the API.
+        problems: A list to which problems with omitted parts are appended.
 
     Raises:
         DocumentError: the operation cannot be called.

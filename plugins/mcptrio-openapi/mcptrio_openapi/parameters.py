@@ -73,8 +73,8 @@ def read_parameters(
     ``argument`` of each parameter is its original name.
 
     Args:
-        holders: the path item and the operation, with their pointers.
-        problems: a list to which problems with omitted parameters are appended.
+        holders: The path item and the operation, with their pointers.
+        problems: A list to which problems with omitted parameters are appended.
 
     Raises:
         DocumentError: a parameter cannot be sent.

@@ -52,7 +52,7 @@ class OpenAPI:
     """The configured APIs, their tools and their report.
 
     Args:
-        config: the APIs and their limits.
+        config: The APIs and their limits.
     """
 
     def __init__(self, config: Config) -> None:

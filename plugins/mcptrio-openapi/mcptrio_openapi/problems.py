@@ -36,8 +36,8 @@ class DocumentError(ValueError):
     """A part of a document that cannot be used.
 
     Args:
-        pointer: the JSON pointer of the part, as in :class:`DocumentProblem`.
-        text: the expected and the actual value.
+        pointer: The JSON pointer of the part, as in :class:`DocumentProblem`.
+        text: The expected and the actual value.
     """
 
     def __init__(self, pointer: str, text: str) -> None:

@@ -31,7 +31,7 @@ def next_url(url: str, location: str, allowed_origins: Collection[str] = ()) -> 
     """Return the target of a redirect, and True if it has the same origin.
 
     Args:
-        also: Other origins that are allowed.
+        allowed_origins: Other origins that are allowed.
 
     Raises:
         RedirectRefused: The redirect must not be followed.

@@ -46,8 +46,8 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
     """Return the request for a call.
 
     Args:
-        arguments: the arguments, which match the input schema.
-        max_bytes: maximum size of the body.
+        arguments: The arguments, which match the input schema.
+        max_bytes: Maximum size of the body.
 
     Raises:
         ToolError: an argument cannot be sent.

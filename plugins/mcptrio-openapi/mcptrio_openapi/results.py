@@ -80,7 +80,7 @@ def result_of(operation: Operation, response: APIResponse, redact: Callable[[str
     """Return the result of a call.
 
     Args:
-        redact: a function that removes secrets from a text.
+        redact: A function that removes secrets from a text.
 
     Raises:
         ToolError: the status is an error; the message contains the body.

@@ -52,8 +52,8 @@ class Schemas:
 
     Args:
         sending: True for requests, False for responses.
-        max_description_chars: maximum length of a description.
-        problems: a list to which problems with omitted patterns are appended.
+        max_description_chars: Maximum length of a description.
+        problems: A list to which problems with omitted patterns are appended.
     """
 
     def __init__(

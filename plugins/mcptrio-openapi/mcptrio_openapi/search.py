@@ -62,7 +62,7 @@ class OperationIndex:
         """Return the operations that have a word of the query, best first; without words, all of them.
 
         Args:
-            tag: return only operations with this tag; an empty text for all.
+            tag: Return only operations with this tag; an empty text for all.
         """
         chosen = [each for each in self._operations.values() if not tag or tag in each.tags]
         words = [word for word in dict.fromkeys(_words(query)) if word not in _STOP_WORDS][:_MAX_QUERY_WORDS]

@@ -40,8 +40,8 @@ class SearchTools:
     """The functions and descriptions of the two tools.
 
     Args:
-        title: the title of the API.
-        read: a function that reads an operation, and raises a DocumentError if it is invalid.
+        title: The title of the API.
+        read: A function that reads an operation, and raises a DocumentError if it is invalid.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class SearchTools:
     def find_description(self) -> str:
         tags = self._tag_names(counted=True)
         return (
-            f"Find operations of {self._title} by words, best first, with method, path and arguments, for "
-            f"call_operation. The exact name of an operation shows it in full. The tags of its {len(self._index)} "
-            f"operations: {tags}."
+            f"Find operations of {self._title} by words, best first: their method, path and arguments, which "
+            f"call_operation needs. The exact name of an operation shows it in full. The tags of its "
+            f"{len(self._index)} operations: {tags}."
         )
 
     @property
@@ -95,12 +95,14 @@ class SearchTools:
             room -= len(piece)
         end = offset + len(pieces)
         rest = f"[{offset + 1} to {end} of {len(found)}; continue with offset={end}]" if end < len(found) else ""
-        return "\n".join([*pieces, rest]) if rest else "\n".join(pieces) or f"[no more than {len(found)} operations]"
+        return (
+            "\n".join([*pieces, rest]) if rest else "\n".join(pieces) or f"[no more operations, there are {len(found)}]"
+        )
 
     async def call(
         self,
         ctx: Context,
-        name: Annotated[str, Meta(max_length=128, description="Of the operation, from find_operation.")],
+        name: Annotated[str, Meta(max_length=128, description="Name of the operation, from find_operation.")],
         arguments: Annotated[dict[str, Any], Meta(description="The operation's arguments, by name.")],
     ) -> CallToolResult:
         found = self._index.get(name)

@@ -38,7 +38,7 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
     """Return the base URL of one operation. The operation and its path item may have their own servers.
 
     Args:
-        holders: the path item and the operation, with their pointers.
+        holders: The path item and the operation, with their pointers.
 
     Raises:
         DocumentError: the operation has another origin than the API.

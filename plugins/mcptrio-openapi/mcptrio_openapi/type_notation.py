@@ -29,8 +29,8 @@ def arguments_text(schema: Schema, *, levels: int, descriptions: bool) -> list[s
     """Return one line for each argument, required ones first.
 
     Args:
-        schema: the schema of all arguments, an object.
-        levels: number of levels of nested objects that are shown.
+        schema: The schema of all arguments, an object.
+        levels: Number of levels of nested objects that are shown.
         descriptions: True to add the description of each argument.
     """
     required = frozenset(schema.get("required", ()))
@@ -52,9 +52,9 @@ def shape_of(schema: Any, definitions: Schema, levels: int, within: frozenset[st
     """Return the type that a schema describes.
 
     Args:
-        definitions: the targets of references.
-        levels: number of levels of nested objects that are shown.
-        within: the definitions that contain the schema.
+        definitions: The targets of references.
+        levels: Number of levels of nested objects that are shown.
+        within: The definitions that contain the schema.
     """
     if not isinstance(schema, Mapping):
         return "any"

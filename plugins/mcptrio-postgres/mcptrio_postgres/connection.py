@@ -27,7 +27,7 @@ __all__ = ["ConnectionLost", "ParsedStatement", "PostgresConnection", "Statement
 _CANCEL_TIMEOUT: Final = 3.0
 """Seconds to deliver a cancel request."""
 _MIN_SERVER: Final = 140_000
-_ENDS: Final = (
+_FINAL_STATUSES: Final = (
     pq.ExecStatus.COMMAND_OK,
     pq.ExecStatus.TUPLES_OK,
     pq.ExecStatus.EMPTY_QUERY,
@@ -195,7 +195,7 @@ class PostgresConnection:
                 break
             if result.status == pq.ExecStatus.SINGLE_TUPLE and on_row is not None:
                 on_row(result)
-            elif result.status not in _ENDS:
+            elif result.status not in _FINAL_STATUSES:
                 # COPY switches the connection to another mode, in which it cannot be used.
                 raise ConnectionLost("the statement transfers data with COPY")
             elif last is None or last.status != pq.ExecStatus.FATAL_ERROR:

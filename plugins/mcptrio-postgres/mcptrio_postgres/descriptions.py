@@ -1,6 +1,6 @@
 """Descriptions of tables: columns, keys, constraints, indexes, triggers and comments.
 
-``describe_tables`` and the resource of a table use it. The descriptions of several tables are read together.
+``describe_tables`` and the resource of a table use them. The descriptions of several tables are read together.
 
 Source: PostgreSQL 15 documentation, chapter 53 "System Catalogs" and 9.26 "System Information Functions".
 """

@@ -1,6 +1,6 @@
 """Query plans of PostgreSQL.
 
-``explain_query`` uses it. For a statement whose parameters are unknown, such as one from ``slow_queries``, it returns
+``explain_query`` uses them. For a statement whose parameters are unknown, such as one from ``slow_queries``, it returns
 the generic plan.
 
 Source: PostgreSQL 15 documentation, EXPLAIN and 20.7.4 ``plan_cache_mode``.

@@ -60,7 +60,7 @@ def open_regular(real: str) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise PathForbidden("it is no regular file")
+    raise PathForbidden("it is not a regular file")
 
 
 def read_all(real: str, limit: int, checkpoint: Callable[[], None]) -> tuple[bytes, os.stat_result]:

@@ -1,6 +1,7 @@
 """Pages of a sorted list, and their cursors.
 
-The methods that return lists use it. A cursor contains the last key, so it is valid on all replicas and after changes.
+The methods that return lists use them. A cursor contains the last key, so it is valid on all replicas and after
+changes.
 
 Source: MCP 2026-07-28, server/utilities/pagination.
 """

@@ -59,7 +59,7 @@ class SkillReadTools:
 
     @tool(title="Read Skill", read_only=True, open_world=False)
     async def read_skill(self, name: _Name, offset: Annotated[int, Meta(ge=0)] = 0) -> str:
-        """Read the instructions of a skill and the names of its files. Do this before a task that the skill fits."""
+        """Read the instructions of a skill and the names of its files. Do this before a task that it covers."""
         catalogue = await self._index.refresh()
         skill = _find(catalogue, name)
         text = _page(await self._text(skill.manifest.path), offset)
@@ -107,8 +107,9 @@ def _find(catalogue: Catalogue, name: str) -> Skill:
         return found[0]
     known = [each.path for each in found or catalogue.skills.values()]
     more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    expected = f"one of {', '.join(known[:_MAX_NAMES])}{more}" if known else "nothing, because no skill is served"
-    raise ToolError(f"expected {expected} at `name`, got {name[:200]!r}")
+    if not known:
+        raise ToolError("no skill is served; the operator must add folders with skills")
+    raise ToolError(f"expected one of {', '.join(known[:_MAX_NAMES])}{more} at `name`, got {name[:200]!r}")
 
 
 def _description_of(skill: Skill) -> str:

@@ -1,6 +1,6 @@
 """Query plans of SQLite.
 
-The job of ``explain_query`` calls it in a child process. The query is compiled but not run.
+The job of ``explain_query`` makes them in a child process. The query is compiled but not run.
 
 Source: sqlite.org/eqp.html.
 """

@@ -1,7 +1,7 @@
 """Pages of rows.
 
-Jobs call it in a child process. Rows are read one by one, and only the rows of the page are kept, so memory is limited
-to one page and one row.
+Jobs make them in a child process. Rows are read one by one, and only the rows of the page are kept, so memory is
+limited to one page and one row.
 """
 
 from __future__ import annotations

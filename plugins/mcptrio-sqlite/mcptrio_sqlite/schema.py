@@ -165,7 +165,7 @@ def schema_text(opened: OpenDatabase, limit: int, tool_names: str) -> str:
 
     Args:
         limit: Maximum size in bytes. Further statements are omitted, and a comment says so.
-        others: Names of the tools that show omitted parts.
+        tool_names: Names of the tools that show omitted parts.
     """
     rows = opened.fetch_all("SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
     shadow_tables = {name for (name,) in opened.fetch_all("SELECT name FROM pragma_table_list WHERE type = 'shadow'")}

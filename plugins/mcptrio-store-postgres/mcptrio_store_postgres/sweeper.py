@@ -32,7 +32,7 @@ WITH due AS (
 )
 SELECT FROM due
 """
-# An open stream keeps its position.
+# Deletes the expired events of open streams. A stream keeps its row, so that its positions are not used again.
 _OLD_EVENTS: Final = """
 WITH due AS (
     SELECT number FROM streams
@@ -116,7 +116,7 @@ class Sweeper:
         await self._database.write(DatabaseOperation(self._settle_orphans, None))
 
     def _settle_orphans(self, batch: OperationBatch, items: Sequence[None]) -> Results:
-        """Complete some streams of replicas without a lease: they began when another replica deleted the lease."""
+        """Complete streams whose replica has no lease: the streams began while another replica deleted the lease."""
         yield
         for (writer,) in batch.connection.execute(_ORPHANS).fetchall():
             self._writes.settle_writer(batch, str(writer))

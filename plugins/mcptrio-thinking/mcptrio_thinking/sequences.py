@@ -1,7 +1,7 @@
 """The stored sequences of all callers, within the limits of the configuration.
 
-``Thinking`` creates it; the tools and the resource use it. A caller can use only its own sequences. The least recently
-used one is deleted when there is no room. No method awaits, so changes need no lock in Trio's single thread.
+``Thinking`` creates the object; the tools and the resource use it. A caller can use only its own sequences. The least
+recently used one is deleted when there is no room. No method awaits, so changes need no lock in Trio's single thread.
 """
 
 from __future__ import annotations

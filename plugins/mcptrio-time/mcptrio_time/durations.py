@@ -1,6 +1,6 @@
 """Durations: parsing, formatting and addition.
 
-The tools use it. Years, months, weeks and days follow the calendar and keep the wall-clock time; hours, minutes and
+The tools use them. Years, months, weeks and days follow the calendar and keep the wall-clock time; hours, minutes and
 seconds are elapsed time. A day after 12:00 is 12:00, even if clocks change in between.
 
 Source: ISO 8601-1:2019 section 5.5.2; RFC 3339 appendix A.

@@ -89,7 +89,7 @@ class TimeTools:
         time: Annotated[str, "HH:MM or ISO 8601."],
         target_timezone: str,
         date: Annotated[str, "YYYY-MM-DD."] = "",
-        occurrence: Annotated[Occurrence, "If clocks show it twice."] = "first",
+        occurrence: Annotated[Occurrence, "Which one, if clocks show the time twice."] = "first",
     ) -> Conversion:
         """Convert a time between time zones."""
         source = self.clock.zone(source_timezone, "source_timezone")
