@@ -293,3 +293,17 @@ def test_secret_is_not_shown_by_repr() -> None:
     assert secret == Secret("hush") != Secret("loud")
     assert hash(secret) == hash(Secret("hush"))
     assert not Secret("")
+
+
+def test_environment_sets_a_list_of_tables() -> None:
+    @frozen
+    class Rules:
+        allow: tuple[Remote, ...] = ()
+
+    def read(text: str) -> Rules:
+        found: Rules = PluginTables(environ={"MCPTRIO_X_ALLOW": text}).of("x", Rules)
+        return found
+
+    assert read('[{"url": "https://a.example"}, {}]') == Rules((Remote(url="https://a.example"), Remote()))
+    with pytest.raises(ConfigError, match=r"^MCPTRIO_X_ALLOW: expected a list, got a table"):
+        read("{}")
