@@ -92,7 +92,8 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (("--http", "--port", "99999"), "--port"),
         (("--http", "--port", "x"), "--port"),
         (("--stdio", "--prot", "1"), "--prot"),
-        (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py"),
+        (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py\n"),
+        (("--stdio", "--plugin", "ownn.py"), "no such file: ownn.py; did you mean `own.py`?"),
         (("--stdio", "--plugin", "."), "mcptrio: no plugin `.` is installed; expected one of "),
         (("--stdio", "--plugin", "own"), "no plugin `own` is installed; did you mean the file `own.py`?"),
         (("--stdio", "--plugin", "everythin"), "no plugin `everythin` is installed; did you mean `everything`?"),
@@ -352,11 +353,19 @@ def test_strict_option_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Pa
 
 
 def test_table_of_an_unknown_plugin_is_reported(folder: Path) -> None:
-    (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n[plugins.owm]\nx = 1\n")
+    (folder / "mcptrio.toml").write_text("[plugins.unheard]\nx = 1\n")
+    ended = run("serve", "--stdio", cwd=folder)
+
+    assert ended.returncode == 0
+    assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.unheard: no such plugin is installed\n" in ended.stderr
+
+
+def test_table_with_a_name_like_that_of_the_named_plugin_is_reported(folder: Path) -> None:
+    (folder / "mcptrio.toml").write_text("[plugins.unheard]\nx = 1\n[plugins.owm]\nx = 1\n")
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 
     assert ended.returncode == 0
-    assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed\n" in ended.stderr
+    assert "unheard" not in ended.stderr
     assert "mcptrio.toml:3: plugins.owm: no such plugin is installed; did you mean `own`?" in ended.stderr
 
 

@@ -151,6 +151,7 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
         ),
         ("[http]\nport = 1\nport = 2", "mcptrio.toml:3: expected TOML: Cannot overwrite a value"),
         ("[http]\nhost = '''", "mcptrio.toml:2: expected TOML: "),
+        ('[http]\nhost = "a\n', "mcptrio.toml:2: expected TOML: Illegal character '\\n'; put a quote at the end"),
         (b"[http]\nhost = '\xff'", "mcptrio.toml: expected UTF-8, got other bytes at 15"),
         ("a = " + "[" * 5000, "mcptrio.toml"),
     ],

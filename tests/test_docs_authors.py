@@ -173,12 +173,13 @@ def test_smallest_plugin_is_served(tmp_path: Path) -> None:
 def test_configuration_reaches_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "archive.py").write_text(text_of("Configuration", "python"))
     (tmp_path / "mcptrio.toml").write_text(text_of("Configuration", "toml"))
-    call = ("call", "--plugin", "archive.py", "places")
+    commands = [line.partition("#") for line in shell_lines(Block("sh", text_of("Configuration", "sh"), ""))]
+    call, show = (command.split()[1:] for command, _, _ in commands)
     called = run(*call, cwd=tmp_path, HOME_TOKEN="hidden")
-    shown = run("plugins", "show", "archive.py", cwd=tmp_path, HOME_TOKEN="hidden")
+    shown = run(*show, cwd=tmp_path, HOME_TOKEN="hidden")
     refused = run(*call, cwd=tmp_path, HOME_TOKEN="hidden", MCPTRIO_ARCHIVE_MAX_BYTES="0")
 
-    assert json.loads(called.stdout) == ["papers", "home"], called.stderr
+    assert called.stdout.strip() == commands[0][2].removeprefix(" prints "), called.stderr
     assert f"{Path('~/papers').expanduser()}" in shown.stdout
     assert "hidden" not in shown.stdout
     assert "MCPTRIO_ARCHIVE_MAX_BYTES" in refused.stderr

@@ -131,6 +131,16 @@ def test_every_tool_is_in_the_readme_as_clients_see_it(name: str, tmp_path: Path
     assert [tool for tool in missing if not (name == "everything" and tool.startswith(("test_", "json_schema_")))] == []
 
 
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name not in ("authserver", "openapi")])
+def test_every_readme_calls_a_tool_before_its_settings(name: str, tmp_path: Path) -> None:
+    plugin = loaded(name, PluginTables(tables={name: EVERYTHING_ON.get(name, {})}, folder=tmp_path))
+    start = readme(name).partition("## Configuration\n")[0]
+    called = re.findall(rf"^mcptrio call --plugin {name} (\w+)", start, re.MULTILINE)
+
+    assert called
+    assert set(called) <= set(plugin.offers["tools"])
+
+
 @pytest.mark.parametrize("name", [name for name in SHIPPED if "```toml" in readme(name)])
 def test_example_of_the_readme_is_a_valid_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -19,7 +19,8 @@ from mcptrio.cli.terminal.input_lines import read_input
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
-from mcptrio.ground.quoting import quote
+from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, Tool
@@ -93,6 +94,9 @@ async def command(
         if each.name == tool:
             found = each
             break
+    own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
+    if found is None and tool.startswith("--"):
+        raise ConfigError(f"no option {quote_name(tool)}{did_you_mean(tool, own)}; options of a tool follow its name")
     # A hidden tool can still be called, and the server's answer then names the missing scope.
     unlisted = await cmd.unlisted("tool", tool, names) if found is None and not no_check else None
     if unlisted is not None and _HELP[0] in words:
@@ -105,8 +109,6 @@ async def command(
         return ExitCode.DONE
     given = await _base(cmd, base)
     schema = found.input_schema if found is not None else {}
-    # Their names are excluded from suggestions for misspelt options of the tool.
-    own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
     arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
@@ -173,7 +175,12 @@ async def show_result(
         return code
     await contents.show(result.content)
     if structured is not ABSENT and not repeats_structured(result.content, structured):
-        cmd.console.print_json(structured)
+        # A text of its own is what the model reads; other content, such as an image, does not describe the rest.
+        if any(isinstance(each, TextContent) for each in result.content):
+            if cmd.console.is_out_terminal:
+                cmd.console.note("--json shows the structured content too", "dim")
+        else:
+            cmd.console.print_json(structured)
     if structured is not ABSENT and tool is not None and tool.output_schema is None and cmd.verbose:
         cmd.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
     return code

@@ -147,7 +147,10 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
-        raise click.UsageError("expected --stdio, --http, --listen or --transport, got none of them")
+        raise click.UsageError(
+            "expected --stdio, --http, --listen or --transport, got none of them; --http serves clients that connect"
+            " to a URL, --stdio a host application that starts the server itself"
+        )
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen cannot be used with {transport}")
     if options["isolated"] and transport != "stdio":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 
-__all__ = ["did_you_mean", "suggest"]
+__all__ = ["did_you_mean", "did_you_mean_file", "suggest"]
 
 # The comparison takes quadratic time in the length.
 _MAX_COMPARED_CHARS = 60
@@ -18,6 +19,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a suffix with the nearest of the known names; an empty text if none is similar."""
     near = get_close_matches(name[:_MAX_COMPARED_CHARS], list(islice(known, _MAX_COMPARED_NAMES)), n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def did_you_mean_file(missing: Path) -> str:
+    """Return a hint with the file in the same folder whose name is nearest; an empty text if none is similar."""
+    return did_you_mean(missing.name, (each.name for each in missing.parent.glob(f"*{missing.suffix}")))
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

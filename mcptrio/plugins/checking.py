@@ -10,7 +10,7 @@ from mcptrio.capabilities.decorators import marks_of
 from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.plugins.hooks import HOOKS, Hooks
 
-__all__ = ["check_kind", "check_plugin", "find_plugin", "hooks_in", "unserved_classes_warning"]
+__all__ = ["check_kind", "check_plugin", "find_plugin", "hooks_in", "warnings_about"]
 
 # Options of pluggy that change the order of hooks. They have no effect, because a server calls one plugin at a time.
 _UNSUPPORTED_OPTIONS = ("wrapper", "hookwrapper", "tryfirst", "trylast")
@@ -79,16 +79,20 @@ def find_plugin(loaded: object) -> object:
     raise ValueError("nothing to serve: no function is decorated; write @tool, @resource or @prompt above one")
 
 
-def unserved_classes_warning(plugin: object) -> str | None:
-    """Return a warning about the classes of a module whose decorated methods are not served; ``None`` if there are
-    none."""
-    if not inspect.ismodule(plugin) or next(hooks_in(plugin), None) is not None:
-        return None
-    classes = _classes(plugin)
-    if not classes:
-        return None
-    listed = "; ".join(f"class {each.__name__} has decorated methods ({', '.join(_methods(each))})" for each in classes)
-    return f"{listed}, but no instance is registered: write a setup hook that calls server.add({classes[0].__name__}())"
+def warnings_about(plugin: object) -> Iterator[str]:
+    """Yield a warning about classes of a module whose decorated methods are not served, and one about each function
+    that looks like a hook without the decorator."""
+    classes = _classes(plugin) if inspect.ismodule(plugin) and next(hooks_in(plugin), None) is None else []
+    if classes:
+        listed = "; ".join(
+            f"class {each.__name__} has decorated methods ({', '.join(_methods(each))})" for each in classes
+        )
+        call = f"server.add({classes[0].__name__}())"
+        yield f"{listed}, but no instance is registered: write a setup hook that calls {call}"
+    marked = {function.__name__ for function, _ in marks_of(plugin)}
+    for name in HOOKS:
+        if name not in marked and _resembles_hook(name, _plain(inspect.getattr_static(plugin, name, None))):
+            yield f"`{name}` is not called, because it has no decorator: write @hookimpl above it"
 
 
 def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -103,6 +107,15 @@ def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _plain(value: Any) -> Any:
     """Return the function of a class method or static method, or any other value unchanged."""
     return getattr(value, "__func__", value)
+
+
+def _resembles_hook(name: str, function: object) -> bool:
+    """Return whether a function without a decorator takes only parameters of the hook with its name, and at least
+    one."""
+    if not inspect.isfunction(function) or hasattr(function, "mcptrio_impl"):
+        return False
+    taken = [each for each in inspect.signature(function).parameters if each not in ("self", "cls")]
+    return bool(taken) and set(taken) <= set(inspect.signature(getattr(Hooks, name)).parameters)
 
 
 def _check_parameters(name: str, hook: str, function: Any) -> None:

@@ -25,7 +25,7 @@ from mcptrio.ground.expected import kind_of
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
-from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, unserved_classes_warning
+from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, warnings_about
 from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points
 from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
@@ -393,9 +393,9 @@ class PluginManager:
                 if other is not plugin and other.object is plugin.object and not isclass(plugin.object):
                     raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
             plugin.object = find_plugin(plugin.object)
-            if (unserved := unserved_classes_warning(plugin.object)) is not None:
-                plugin.warnings.append(unserved)
-                _log.warning("%s: %s", plugin.label, unserved)
+            for warning in warnings_about(plugin.object):
+                plugin.warnings.append(warning)
+                _log.warning("%s: %s", plugin.label, warning)
 
         outcome = run_guarded_sync(check)
         if isinstance(outcome, Failure):

@@ -7,7 +7,8 @@ own settings, read into its class, and those of :class:`mcptrio.plugins.policy.P
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from difflib import SequenceMatcher
+from typing import Any, Final
 
 import attrs
 
@@ -16,6 +17,10 @@ from mcptrio.plugins.policy import RESERVED, PluginPolicy
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 
 __all__ = ["PluginTables"]
+
+_PREFIX: Final = variable_of(("",))
+_MIN_SIMILARITY: Final = 0.8
+"""Of the misspelled and the correct name of a plugin; 1 if they are equal."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,23 +59,28 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
     def unknown_variables(
         self, plugin: str, cls: type[Any] | None, others: Callable[[], Iterable[str]]
     ) -> Iterator[str]:
-        """Yield a sentence for each variable with the plugin's prefix that is none of its settings.
+        """Yield a sentence for each variable with the plugin's prefix that is none of its settings, or whose prefix
+        is similar and whose end is a setting.
 
         Args:
             others: Returns the names of plugins. Variables of one whose name begins with this plugin's are its own.
         """
-        prefix = variable_of((plugin, ""))
-        found = [name for name in sorted(self._environ) if name.startswith(prefix)]
+        found = [name for name in sorted(self._environ) if name.startswith(_PREFIX)]
         if not found:
             return
+        prefix = variable_of((plugin, ""))
         classes = (PluginPolicy,) if cls is None else (cls, PluginPolicy)
         known = [variable_of((plugin, *key)) for each in classes for key in keys_of_class(each)]
         found = [name for name in found if name not in known]
-        longer = tuple(
-            each for name in (others() if found else ()) if len(each := variable_of((name, ""))) > len(prefix)
-        )
+        meant = {name: each for name in found for each in known if _is_misspelled(name, each, prefix)}
+        found = [name for name in found if name in meant or name.startswith(prefix)]
+        prefixes = {variable_of((name, "")) for name in (others() if found else ())} - {prefix}
+        longer = tuple(each for each in prefixes if len(each) > len(prefix))
         for name in found:
-            if not name.startswith(longer):
+            if name in meant:
+                if not name.startswith(tuple(prefixes)):
+                    yield f"{name}: no plugin has such a setting; did you mean `{meant[name]}`?"
+            elif not name.startswith(longer):
                 yield f"{name}: the plugin has no such setting{suggest(name, known)}"
 
     def resolved_table(self, plugin: str) -> dict[str, Any]:
@@ -90,6 +100,17 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
 
     def __len__(self) -> int:
         return len(self.tables)
+
+
+def _is_misspelled(name: str, known: str, prefix: str) -> bool:
+    """Return whether a variable differs from a known one only in the name of the plugin, and only a little."""
+    end = known[len(prefix) - 1 :]
+    plugin = name[len(_PREFIX) : -len(end)]
+    return (
+        not name.startswith(prefix)
+        and name.endswith(end)
+        and SequenceMatcher(None, plugin, prefix[len(_PREFIX) : -1]).ratio() > _MIN_SIMILARITY
+    )
 
 
 def _check_class(cls: type[Any]) -> None:

@@ -59,7 +59,7 @@ class SettingsReader:
       of a file. If the variable or file is missing, ``default`` in the same table is used.
     - The environment variable ``MCPTRIO_TABLE_FIELD``, or ``MCPTRIO_TABLE_INNER_FIELD`` for a table inside a table,
       overrides a field: numbers and booleans as in TOML, lists separated by commas (lists of paths as in ``PATH``),
-      mappings as JSON.
+      mappings and lists of tables as JSON.
 
     Args:
         folder: The folder of relative paths.
@@ -299,10 +299,10 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
     if others and text not in literals:
         kind = next((each for each in others if get_origin(each) is tuple), others[0])
     value: Any = text
-    if get_origin(kind) is tuple:
+    if get_origin(kind) is tuple and not attrs.has(get_args(kind)[0]):
         separator = os.pathsep if get_args(kind)[0] is Path else ","
         value = [part.strip() for part in text.split(separator) if part.strip()]
-    elif get_origin(kind) in (dict, Mapping):
+    elif get_origin(kind) in (tuple, dict, Mapping):
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:

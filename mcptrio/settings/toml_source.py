@@ -108,6 +108,8 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
     # tomllib reads the beginning of 127.0.0.1 as a number, and expects a line break after it.
     begun = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
     value = line[begun.end() :].lstrip() if begun else line[column - 1 :] if problem == "Invalid value" else ""
+    if problem.startswith("Illegal character '\\n'"):
+        problem += "; put a quote at the end of the string"
     if _UNQUOTED.match(value):
         problem += "; put strings in double quotes"
     return problem, int(found[1])

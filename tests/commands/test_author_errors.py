@@ -379,6 +379,20 @@ def test_unused_class_next_to_a_decorated_function_is_a_warning(tmp_path: Path) 
     assert b"[warning] garden: class Garden has decorated methods (water), but no instance is registered" in done.stderr
 
 
+def test_hook_without_its_decorator_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(
+        "from mcptrio import PluginSetup, tool\n\n\nclass Garden:\n"
+        "    def setup(self, server: PluginSetup) -> None:\n        server.set_tool_prefix('g')\n\n"
+        "    def doctor(self, patient: str) -> str:\n        return patient\n\n"
+        "    @tool\n    async def water(self) -> str:\n        return ''\n"
+    )
+    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+
+    assert done.returncode == 0
+    warning = b"[warning] garden: `setup` is not called, because it has no decorator: write @hookimpl above it"
+    assert done.stderr.splitlines() == [warning]
+
+
 @pytest.mark.parametrize("command", [("serve", "--stdio"), ("list",)], ids=["serve", "list"])
 def test_unusable_plugin_file_at_a_terminal_is_coloured(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "garden.py").write_text("import nosuch\n")

@@ -123,6 +123,19 @@ def test_structured_content_is_shown_once(tmp_path: Path) -> None:
     assert json.loads(call(tmp_path, "weather").stdout) == {"degrees": 21.5, "sky": "blue"}
 
 
+def test_text_of_its_own_is_shown_without_the_structured_content(tmp_path: Path) -> None:
+    (tmp_path / "beds.py").write_text(
+        "from mcptrio import tool\n\n\n@tool(text=lambda count: f'{count} beds')\n"
+        "async def beds() -> int:\n    return 3\n"
+    )
+    with at_terminal("call", "--plugin", "beds.py", "beds", cwd=tmp_path) as terminal:
+        assert terminal.end() == 0
+    piped = run("call", "--plugin", "beds.py", "beds", cwd=tmp_path)
+
+    assert "3 beds\n--json shows the structured content too" in terminal.shown
+    assert (piped.stdout, piped.stderr) == (b"3 beds\n", b"")
+
+
 def test_json_prints_the_whole_result(tmp_path: Path) -> None:
     failed = run(*with_plugin("call", "broken", "--json"), cwd=tmp_path)
     result = json.loads(call(tmp_path, "weather", "--json").stdout)

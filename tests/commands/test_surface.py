@@ -110,6 +110,13 @@ def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[st
     assert message in err
 
 
+def test_unknown_option_in_front_of_the_tool_is_not_taken_for_its_name(folder: Path) -> None:
+    code, _, err = call(folder, "--verbos", "water")
+
+    assert code == 2
+    assert "no option `--verbos`; did you mean `--verbose`?; options of a tool follow its name" in err
+
+
 def test_occupied_port_error_names_the_option(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

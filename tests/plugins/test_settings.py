@@ -293,3 +293,35 @@ def test_secret_is_not_shown_by_repr() -> None:
     assert secret == Secret("hush") != Secret("loud")
     assert hash(secret) == hash(Secret("hush"))
     assert not Secret("")
+
+
+def test_environment_sets_a_list_of_tables() -> None:
+    @frozen
+    class Rules:
+        allow: tuple[Remote, ...] = ()
+
+    def read(text: str) -> Rules:
+        found: Rules = PluginTables(environ={"MCPTRIO_X_ALLOW": text}).of("x", Rules)
+        return found
+
+    assert read('[{"url": "https://a.example"}, {}]') == Rules((Remote(url="https://a.example"), Remote()))
+    with pytest.raises(ConfigError, match=r"^MCPTRIO_X_ALLOW: expected a list, got a table"):
+        read("{}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"),
+    [
+        ("MCPTRIO_LIBARY_COUNT", ["no plugin has such a setting; did you mean `MCPTRIO_LIBRARY_COUNT`?"]),
+        ("MCPTRIO_LIBRARIAN_COUNT", []),
+        ("MCPTRIO_LIBARY_OTHER", []),
+        ("MCPTRIO_HTTP_COUNT", []),
+        ("MCPTRIO_LIBRARY_COUNT", []),
+        ("MCPTRIO_LIBRARY_CUONT", ["the plugin has no such setting; did you mean `MCPTRIO_LIBRARY_COUNT`?"]),
+    ],
+)
+def test_variable_of_a_misspelled_plugin_is_reported(variable: str, found: list[str]) -> None:
+    tables = PluginTables(environ={variable: "1"})
+    others = {"library", "librarian"}
+
+    assert [*tables.unknown_variables("library", Config, lambda: others)] == [f"{variable}: {each}" for each in found]

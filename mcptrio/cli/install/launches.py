@@ -14,6 +14,7 @@ from types import MappingProxyType
 from mcptrio.cli.server.config_options import CONFIG
 from mcptrio.connecting.targets import Command
 from mcptrio.errors import ConfigError
+from mcptrio.ground.suggestions import did_you_mean_file
 from mcptrio.serve.config import load_config
 
 __all__ = ["launch_command", "launch_warning"]
@@ -55,7 +56,7 @@ def launch_command(
         if name.endswith(".py"):
             file = folder / Path(name).expanduser()
             if not file.is_file():
-                raise ConfigError(f"--plugin: no such file: {name}")
+                raise ConfigError(f"--plugin: no such file: {name}{did_you_mean_file(file)}")
             name = str(file)
         args += ["--plugin", name]
     for name in no_plugins:

@@ -22,7 +22,7 @@ from mcptrio.cli.server.config_options import config_option, profile_option, rea
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
-from mcptrio.ground.suggestions import did_you_mean
+from mcptrio.ground.suggestions import did_you_mean, did_you_mean_file
 from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
@@ -143,7 +143,7 @@ class ChosenPlugins:
         files = [Path(name) for name in given or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
-                missing = f"no such file: {file}"
+                missing = f"no such file: {file}{did_you_mean_file(file)}"
                 raise (
                     ConfigError(f"{self.place}: {missing}") if self.plugins else config.error(("server", key), missing)
                 )
@@ -248,9 +248,11 @@ def make_server(
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not config.mount):
-            # Not an error: one file may serve several environments.
-            message = f"no such plugin is installed{did_you_mean(name, manager.plugins)}"
-            _log.warning("%s", config.error(("plugins", name), message))
+            # Not an error: one file may serve several environments. If plugins are named, those left out need not be
+            # installed, so only a similar name is probably a mistake.
+            hint = did_you_mean(name, manager.plugins)
+            if hint or wanted.names is None:
+                _log.warning("%s", config.error(("plugins", name), f"no such plugin is installed{hint}"))
     lock = _lock(config, wanted)
     server = Server(
         config.server.name,

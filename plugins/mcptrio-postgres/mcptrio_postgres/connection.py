@@ -94,7 +94,9 @@ class PostgresConnection:
                 **{**address.parameters, "connect_timeout": int(timeout)}, autocommit=True, prepare_threshold=None
             )
         except psycopg.Error as error:
-            message = address.without_password(" ".join(str(error).split()))
+            # libpq puts each address, and its hint, on a line of its own.
+            lines = [" ".join(line.split()) for line in str(error).splitlines()]
+            message = address.without_password("; ".join(line for line in lines if line))
         else:
             if connection.info.server_version >= _MIN_SERVER:
                 return cls(address, connection)
