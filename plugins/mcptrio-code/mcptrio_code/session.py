@@ -9,6 +9,7 @@ Source: LSP 3.17.
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -47,6 +48,10 @@ _MAX_NEW_DOCUMENTS: Final = 8
 """Maximum new files that are opened in one call."""
 
 _TYPESCRIPT: Final = "typescript-language-server"
+_PYRIGHT: Final = "pyright-langserver"
+_PYRIGHT_SCANNED: Final = re.compile(r"Found \d+ source file|No source files found")
+_SCAN_TIMEOUT: Final = 10.0
+"""Seconds for pyright to find the files of a folder; it takes less than one for a thousand files."""
 
 _CAPABILITIES: Final[dict[str, Any]] = {
     "general": {"positionEncodings": list(ENCODINGS)},
@@ -103,6 +108,7 @@ class LanguageSession:
     _versions: int = field(init=False, default=0)
     _diagnostics: PublishedDiagnostics = field(init=False, factory=PublishedDiagnostics)
     _sync_lock: trio.Lock = field(init=False, factory=trio.Lock)
+    _scanned: trio.Event = field(init=False, factory=trio.Event)
 
     async def open(self) -> None:
         """Initialize the server.
@@ -166,7 +172,13 @@ class LanguageSession:
             if path is None:
                 # Some servers load a project only once one of its files is open.
                 path = next(reversed(self._documents), None) or next(iter(new.signatures), None)
-            return None if path is None else await self._open(path)
+            opened = None if path is None else await self._open(path)
+        if opened is not None and any(_PYRIGHT in argument for argument in self.spec.command):
+            # pyright searches for files once a document is open. Until then, it answers from the open documents alone.
+            with trio.move_on_after(_SCAN_TIMEOUT):
+                await self._scanned.wait()
+            self._scanned.set()
+        return opened
 
     def is_responsible_for(self, path: str) -> bool:
         """Return True if the name of a file matches the globs of the server."""
@@ -244,6 +256,10 @@ class LanguageSession:
         """Handle a notification from the server."""
         if method == "textDocument/publishDiagnostics":
             self._diagnostics.store(params)
+            return
+        message = params.get("message") if method == "window/logMessage" and isinstance(params, dict) else None
+        if isinstance(message, str) and _PYRIGHT_SCANNED.match(message):
+            self._scanned.set()
 
     async def diagnose(self, document: OpenDocument) -> list[Diagnostic]:
         """Return the errors and warnings of a document.

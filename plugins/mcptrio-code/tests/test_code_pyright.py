@@ -38,6 +38,12 @@ async def test_first_call_finds_symbols_of_all_files(code_client: Connect, proje
         assert await answer(client, "find_symbol", query="Shape") == "shapes.py:6: class Shape:"
 
 
+async def test_first_call_finds_references_in_all_files(code_client: Connect) -> None:
+    async with code_client() as client:
+        found = await answer(client, "references", symbol="Square", path="shapes.py")
+        assert found.startswith("main.py:1: from shapes import Square\n")
+
+
 async def test_what_is_asked_wrongly_is_explained(code_client: Connect, project: Path) -> None:
     (project / "data.bin").write_bytes(b"\xff")
     (project / "bad.py").write_bytes(b"\xff")

@@ -375,7 +375,8 @@ const behaviours = {
         else await stream.close();
         await peer.text('touch', { uri });
         await peer.text('greet', { name: 'after' });
-        return [updates() === 1, heard.notifications[0].params.uri];
+        const [first] = heard.notifications.filter(({ method }) => method === 'notifications/resources/updated');
+        return [updates() === 1, first.params.uri];
     },
 
     async list_changed(peer) {
