@@ -24,12 +24,10 @@ from .search import find_entities
 from .statements import Statements
 from .texts import export_text, graph_text, stats_text
 
-__all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReadTools", "Namespace", "read_graph_page"]
+__all__ = ["ALL", "Fields", "Limit", "MemoryReadTools", "read_graph_page"]
 
 Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-Cursor = Annotated[str, "next_cursor to continue."]
 Fields = Annotated[list[Field], "What to return; empty for all."]
-Namespace = Annotated[str, "Graph name."]
 
 ALL: Final[list[Field]] = []
 """The default of ``fields``. The schemas show it, and the tools do not change it."""
@@ -54,9 +52,9 @@ class MemoryReadTools:
         self,
         ctx: Context,
         limit: Limit = 0,
-        cursor: Cursor = "",
+        cursor: str = "",
         fields: Fields = ALL,
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Graph:
         """Read the whole knowledge graph, oldest entities first. Prefer {tool:search_nodes} to find something."""
         memory = self.memory
@@ -77,9 +75,9 @@ class MemoryReadTools:
         ctx: Context,
         query: Annotated[str, Meta(max_length=2048)],
         limit: Limit = 0,
-        cursor: Cursor = "",
+        cursor: str = "",
         fields: Fields = ALL,
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Graph:
         """Search names, types and observations for all words or their beginnings; typos are tolerated if nothing
         matches. Best matches first, then the newest, with their relations."""
@@ -107,9 +105,9 @@ class MemoryReadTools:
         ctx: Context,
         names: list[str],
         limit: Limit = 0,
-        cursor: Cursor = "",
+        cursor: str = "",
         fields: Fields = ALL,
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Graph:
         """Read entities by their exact names, with their relations. Unknown names are ignored."""
         memory = self.memory
@@ -127,7 +125,7 @@ class MemoryReadTools:
         open_world=False,
         text=stats_text,
     )
-    async def graph_stats(self, ctx: Context, namespace: Namespace = "") -> GraphStats:
+    async def graph_stats(self, ctx: Context, namespace: Annotated[str, "Graph name."] = "") -> GraphStats:
         """Count entities, relations and observations by type, and list the namespaces."""
         memory = self.memory
         name = memory.graph_name(ctx, namespace)
@@ -151,9 +149,7 @@ class MemoryReadTools:
         open_world=False,
         text=export_text,
     )
-    async def export_graph(
-        self, ctx: Context, limit: Limit = 0, cursor: Cursor = "", namespace: Namespace = ""
-    ) -> GraphExport:
+    async def export_graph(self, ctx: Context, limit: Limit = 0, cursor: str = "", namespace: str = "") -> GraphExport:
         """Export the knowledge graph as lines of JSON, which {tool:import_graph} reads."""
         memory = self.memory
         name = memory.graph_name(ctx, namespace)

@@ -41,7 +41,7 @@ async def test_tools_of_the_reference_are_listed_with_titles_hints_and_schemas(o
 
 async def test_definitions_take_few_tokens(open_memory, check_tokens) -> None:
     async with open_memory() as client:
-        await check_tokens(client, 1297)
+        await check_tokens(client, 1235)
 
 
 async def test_text_shows_each_result_in_lines(open_memory) -> None:
