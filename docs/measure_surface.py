@@ -41,7 +41,7 @@ LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 12,
     "commands": 44,
-    "options in all": 234,
+    "options in all": 231,
     "options of serve": 17,
     "options of run": 6,
     "configuration keys": 101,

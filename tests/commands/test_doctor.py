@@ -179,8 +179,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, Any]:
     """Return the findings by plugin; ``""`` for findings about all of them together."""
-    args = [f"--plugin={name}" for name in names]
-    ended = run("plugins", "doctor", "--json", "--timeout=60", *args, cwd=folder, PYTHONPATH=site)
+    ended = run("plugins", "doctor", "--json", "--timeout=60", *names, cwd=folder, PYTHONPATH=site)
     assert ended.returncode == code, ended.stderr
     report = json.loads(ended.stdout)
     return {each["name"]: each for each in report["plugins"]} | {"": report["together"]}
@@ -200,7 +199,7 @@ def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path,
 
 def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -> None:
     # Long enough for a slow machine to start Python and reach the hanging code.
-    ended = run("plugins", "doctor", "--timeout=8", "--plugin=hangs", cwd=tmp_path, PYTHONPATH=site)
+    ended = run("plugins", "doctor", "--timeout=8", "hangs", cwd=tmp_path, PYTHONPATH=site)
 
     assert ended.returncode == 1
     assert "  broken: importing it did not end within 8 s" in ended.stdout
@@ -251,7 +250,7 @@ def test_modules_that_a_plugin_imports_later_are_checked(tmp_path: Path) -> None
 
 def test_parameter_that_should_be_the_context_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(UNANNOTATED)
-    done = run("plugins", "doctor", "--plugin", "garden.py", "--json", cwd=tmp_path)
+    done = run("plugins", "doctor", "garden.py", "--json", cwd=tmp_path)
     listed = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
     found = json.loads(done.stdout)["plugins"][0]["warnings"]
@@ -279,7 +278,7 @@ def test_misspelled_variable_of_a_plugin_is_a_warning(tmp_path: Path, site: str)
     install(tmp_path / "more", "doc-more", modules={"doc_more": one_tool("more")}, **{"settings-more": "doc_more"})
     environment["PYTHONPATH"] = os.pathsep.join((site, str(tmp_path / "more")))
     warning = "MCPTRIO_SETTINGS_SISE: the plugin has no such setting; did you mean `MCPTRIO_SETTINGS_SIZE`?"
-    found = run("plugins", "doctor", "--json", "--plugin=settings", cwd=tmp_path, **environment)
+    found = run("plugins", "doctor", "--json", "settings", cwd=tmp_path, **environment)
     started = run("list", "--plugin", "settings", cwd=tmp_path, **environment)
 
     assert json.loads(found.stdout)["plugins"][0]["warnings"] == [warning]
@@ -299,10 +298,19 @@ def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setti
 
 
 def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
-    ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
+    ended = run("plugins", "doctor", "everythin", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "no plugin `everythin` is installed; did you mean `everything`?" in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["doctor", "show"])
+def test_missing_file_error_names_what_the_user_typed(tmp_path: Path, command: str) -> None:
+    (tmp_path / "garden.py").touch()
+    ended = run("plugins", command, "gardn.py", cwd=tmp_path)
+
+    assert ended.returncode == 2
+    assert ended.stderr == "mcptrio: NAME: no such file: gardn.py; did you mean `garden.py`?\n"
 
 
 def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, site: str) -> None:

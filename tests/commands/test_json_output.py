@@ -75,7 +75,7 @@ def test_every_command_that_prints_data_has_the_option_and_is_documented() -> No
         ("inspect", "--plugin", "own.py"),
         ("plugins", "list", "--plugin", "own.py"),
         ("plugins", "show", "own.py"),
-        ("plugins", "doctor", "--plugin", "own.py"),
+        ("plugins", "doctor", "own.py"),
         ("lock", "--plugin", "own.py"),
         ("lock", "--check", "--plugin", "own.py"),
         ("token", "new", "bob", "--file", "tokens.json"),

@@ -55,7 +55,7 @@ def test_doctor_reports_issuer_misconfiguration(
 ) -> None:
     write(tmp_path, **auth)
 
-    ended = run("plugins", "doctor", "--plugin=ours", cwd=tmp_path, PYTHONPATH=site)
+    ended = run("plugins", "doctor", "ours", cwd=tmp_path, PYTHONPATH=site)
     assert ended.returncode == 1
     assert message in ended.stdout
     assert "mcptrio.toml:" in ended.stdout
@@ -73,5 +73,5 @@ def test_server_does_not_start(tmp_path: Path, site: str) -> None:
 def test_doctor_accepts_valid_and_foreign_issuers(auth: dict[str, object], tmp_path: Path, site: str) -> None:
     write(tmp_path, **auth)
 
-    ended = run("plugins", "doctor", "--plugin=ours", cwd=tmp_path, PYTHONPATH=site)
+    ended = run("plugins", "doctor", "ours", cwd=tmp_path, PYTHONPATH=site)
     assert (ended.returncode, "broken:" in ended.stdout) == (0, False)

@@ -87,7 +87,7 @@ def test_doctor_calls_the_examples_of_configured_plugins(tmp_path: Path) -> None
     with sqlite3.connect(tmp_path / "shop.db") as shop:
         shop.execute("CREATE TABLE items(name TEXT)")
     shop.close()
-    names = [f"--plugin={name}" for name in ("fs", "git", "memory", "sqlite", "time")]
+    names = ("fs", "git", "memory", "sqlite", "time")
     ended = run("plugins", "doctor", "--json", "--timeout=60", *names, cwd=tmp_path)
     told = {each["name"]: each for each in json.loads(ended.stdout)["plugins"]}
 
@@ -104,7 +104,7 @@ def test_doctor_calls_the_examples_of_configured_plugins(tmp_path: Path) -> None
 
 def test_doctor_does_not_create_the_memory(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text(CONFIGURED)
-    ended = run("plugins", "doctor", "--json", "--timeout=60", "--plugin=memory", cwd=tmp_path)
+    ended = run("plugins", "doctor", "--json", "--timeout=60", "memory", cwd=tmp_path)
     [memory] = json.loads(ended.stdout)["plugins"]
 
     assert (memory["called"], memory["warnings"]) == ([], [])

@@ -15,7 +15,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 44
-MAX_OPTIONS = 236
+MAX_OPTIONS = 233
 MAX_SERVING = 18
 
 GARDEN = """

@@ -16,12 +16,12 @@ from typing import Any
 
 import click
 import trio
-from attrs import define
+from attrs import define, evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.param_types import SECONDS
 from mcptrio.cli.server.plugin_check import question
-from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugin_options
+from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, named_plugin_options, plugin_names
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
 from mcptrio.errors import ConnectionClosed
@@ -63,7 +63,7 @@ class _Examined:
 
 
 @click.command("doctor", cls=CLICommand)
-@plugin_options
+@named_plugin_options
 @click.option(
     "--timeout",
     type=SECONDS,
@@ -73,12 +73,14 @@ class _Examined:
     help="Seconds for the check of each plugin.",
 )
 @json_option
+@click.argument("plugins", nargs=-1, metavar="[NAME]...", shell_complete=plugin_names)
 @click.pass_context
 def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: bool) -> None:
     """Check the plugins: each is imported in its own process, with a time limit.
 
-    Exit code 1 if a plugin is broken.
+    NAME may be FILE.py. Without NAME, all installed plugins are checked. Exit code 1 if a plugin is broken.
     """
+    chosen = evolve(chosen, place="NAME")
     config = chosen.read()
     wanted = chosen.wanted(config)
     examined = trio.run(_examine_all, _names(wanted), chosen, timeout)

@@ -12,7 +12,7 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.cli.help_pages import CLICommand
-from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server, plugin_names, plugin_options
+from mcptrio.cli.server.plugin_server import ChosenPlugins, file_options, make_examined_server, plugin_names
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.ground.quoting import printable
@@ -30,15 +30,14 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 
 @click.command("show", cls=CLICommand)
-@plugin_options
+@file_options
 @click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code each plugin failed.")
 @json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
     """Show a plugin: its settings and their sources, tools, hooks and failures. NAME may be FILE.py."""
-    if not chosen.plugins:
-        # Import only this plugin, even if it is disabled.
-        chosen = evolve(chosen, plugins=(name,))
+    # Import only this plugin, even if it is disabled.
+    chosen = evolve(chosen, plugins=(name,), place="NAME")
     config = chosen.read()
     # The details contain the failure, so the log need not repeat it.
     server = make_examined_server(config, chosen.wanted(config), log_level="critical", imports_isolated=True)

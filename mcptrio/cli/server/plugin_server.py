@@ -44,10 +44,12 @@ __all__ = [
     "WantedPlugins",
     "add_mounts",
     "excluded_plugins",
+    "file_options",
     "isolation",
     "keys_of",
     "make_examined_server",
     "make_server",
+    "named_plugin_options",
     "plugin_names",
     "plugin_options",
     "refuse_empty",
@@ -71,6 +73,16 @@ MOUNT = "mount"
 
 def plugin_options(command: Any) -> Any:
     """Add the options that select plugins, as a decorator; the command receives them as ``chosen``."""
+    return _PLUGIN(_NO_PLUGIN(file_options(command)))
+
+
+def named_plugin_options(command: Any) -> Any:
+    """Add the options of a command whose arguments are the plugins; an argument ``plugins`` is part of ``chosen``."""
+    return _NO_PLUGIN(file_options(command))
+
+
+def file_options(command: Any) -> Any:
+    """Add the options that select the configuration file, as a decorator; the command receives ``chosen``."""
 
     @wraps(command)
     def given(**params: Any) -> Any:
@@ -78,30 +90,7 @@ def plugin_options(command: Any) -> Any:
         return command(chosen=ChosenPlugins(**own), **params)
 
     # Decorators apply from the last to the first, and help lists options in the order of the decorators.
-    for option in reversed(
-        (
-            click.option(
-                "--plugin",
-                "plugins",
-                multiple=True,
-                metavar="NAME|FILE.py",
-                shell_complete=plugin_names,
-                help="Use this installed plugin or file; repeat for more. By default, all installed plugins.",
-            ),
-            click.option(
-                "--no-plugin",
-                "no_plugins",
-                multiple=True,
-                metavar="NAME",
-                shell_complete=plugin_names,
-                help="Leave this plugin out.",
-            ),
-            config_option,
-            profile_option,
-        )
-    ):
-        given = option(given)
-    return given
+    return config_option(profile_option(given))
 
 
 def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -112,6 +101,24 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
     names = [CompletionItem(name) for name in installed_entry_points() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
+
+
+_PLUGIN = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="NAME|FILE.py",
+    shell_complete=plugin_names,
+    help="Use this installed plugin or file; repeat for more. By default, all installed plugins.",
+)
+_NO_PLUGIN = click.option(
+    "--no-plugin",
+    "no_plugins",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=plugin_names,
+    help="Leave this plugin out.",
+)
 
 
 @frozen(kw_only=True)
