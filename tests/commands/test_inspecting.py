@@ -56,6 +56,17 @@ def test_inspect_reports_server_and_tokens(tmp_path: Path) -> None:
     assert weather["outputSchema"]["type"] == "object"
 
 
+def test_inspect_and_plugins_show_estimate_the_same_tokens(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(
+        "from mcptrio import tool\n\n@tool(title='Wässern')\n"
+        "async def water(bed: str) -> dict[str, int]:\n    'Water a bed – slowly.'\n    return {}\n"
+    )
+    inspected = json.loads(run("inspect", "--plugin", "garden.py", "--json", cwd=tmp_path).stdout)
+    shown = json.loads(run("plugins", "show", "garden.py", "--json", cwd=tmp_path).stdout)
+
+    assert [each["tokens"] for each in inspected["tools"]] == [each["tokens"] for each in shown["tools"]]
+
+
 def test_inspect_at_a_terminal_is_readable(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("inspect"), cwd=tmp_path) as terminal:
         assert terminal.end() == 0

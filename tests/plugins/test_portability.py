@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from mcptrio.plugins.portability import explained_parameters, portability_warnings
 from mcptrio.plugins.tokens import estimated_tokens
@@ -18,10 +19,12 @@ def made(name: str = "look", description: str | None = "Look at it.", defs: Any 
     return Tool(name=name, description=description, input_schema={"type": "object", **schema, **more})
 
 
-def test_token_estimate_uses_the_listed_bytes() -> None:
+def test_token_estimate_uses_the_bytes_that_a_model_reads() -> None:
     text = '{"name":"look","description":"Lo\u00f6k","inputSchema":{"type":"object"}}'
 
-    assert estimated_tokens(made(description="Lo\u00f6k")) == -(-len(text.encode()) // 4)
+    tool = evolve(made(description="Lo\u00f6k"), title="Look", output_schema={"type": "object"})
+
+    assert estimated_tokens(tool) == -(-len(text.encode()) // 4)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ It only requests lists; it calls no tool.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -29,16 +28,15 @@ from mcptrio.cli.terminal.console import readable
 from mcptrio.cli.terminal.layout import Style, counted
 from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
 from mcptrio.ground.quoting import printable
+from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
-__all__ = ["command", "tokens"]
+__all__ = ["command"]
 
 _MAX_PAGES = 200
-_PER_TOKEN = 4
-"""Characters of JSON per token: the average of today's tokenizers for English and JSON, within a third."""
 _MANY_TOKENS = 20_000
 """Tokens of all tools above which some host applications load tools only on demand."""
 _STYLES: dict[str, Style] = {"error": "red", "warning": "yellow", "note": "dim"}
@@ -66,7 +64,7 @@ class _Lists:
 async def command(cmd: CommandContext, strict: bool) -> int:
     """Describe a server: its tools, resources and prompts, their size in tokens, and problems found.
 
-    Costs are estimates: four characters of JSON count as one token. Texts that look like prompt injection are
+    Costs are estimates: four bytes of JSON count as one token. Texts that look like prompt injection are
     reported; a server without such findings is not necessarily trustworthy.
     """
     lists = await _list_all(cmd)
@@ -78,14 +76,6 @@ async def command(cmd: CommandContext, strict: bool) -> int:
         _show(cmd, lists, findings)
     fails = strict and any(finding.severity != "note" for finding in findings)
     return ExitCode.FAILED if fails else ExitCode.DONE
-
-
-def tokens(tool: Tool) -> int:
-    """Estimate the tokens of a tool in a model's context."""
-    # The members that hosts pass to the model.
-    members = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-    # `//` rounds down, so the negated quotient rounds up.
-    return -(-len(json.dumps(members, ensure_ascii=False, default=str)) // _PER_TOKEN)
 
 
 async def _list_all(cmd: CommandContext) -> _Lists:
@@ -144,7 +134,7 @@ def _lint(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
     yield from lint_resources(lists.resources)
     yield from lint_templates(lists.templates)
     yield from lint_prompts(lists.prompts)
-    cost = sum(map(tokens, lists.tools))
+    cost = sum(map(estimated_tokens, lists.tools))
     if cost > _MANY_TOKENS:
         yield LintFinding("warning", "tools", f"take about {cost:,} tokens of each conversation")
 
@@ -156,11 +146,11 @@ def _as_json(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]
         "revision": client.revision,
         "capabilities": cmd.wire(client.capabilities),
         "instructions": client.instructions,
-        "tools": [{**cmd.wire(tool), "tokens": tokens(tool)} for tool in lists.tools],
+        "tools": [{**cmd.wire(tool), "tokens": estimated_tokens(tool)} for tool in lists.tools],
         "resources": [cmd.wire(each) for each in lists.resources],
         "resourceTemplates": [cmd.wire(each) for each in lists.templates],
         "prompts": [cmd.wire(each) for each in lists.prompts],
-        "tokens": sum(map(tokens, lists.tools)),
+        "tokens": sum(map(estimated_tokens, lists.tools)),
         "findings": [asdict(finding) for finding in findings],
     }
 
@@ -172,7 +162,7 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
     rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(cmd)) or "nothing")]
     rows.extend((kind, str(len(getattr(lists, kind)))) for kind in _METHODS)
     if lists.tools:
-        rows.append(("cost", f"about {counted(sum(map(tokens, lists.tools)), 'tokens')} for the tools"))
+        rows.append(("cost", f"about {counted(sum(map(estimated_tokens, lists.tools)), 'tokens')} for the tools"))
     for label, text in rows:
         console.print_painted(layout.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
@@ -193,7 +183,7 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
 def _show_tool(cmd: CommandContext, tool: Tool) -> None:
     console = cmd.console
     hints = tool.annotations
-    notes = [f"about {counted(tokens(tool), 'tokens')}"]
+    notes = [f"about {counted(estimated_tokens(tool), 'tokens')}"]
     if hints is not None:
         notes.extend(
             text
