@@ -163,6 +163,10 @@ async def show_result(
         # A plugin in this process has logged its failure already, with the author's frames.
         if cmd.console.has_shown(answer):
             return code
+        # A plugin that is not configured warns at the start, and returns the same text for each call.
+        if answer in cmd.console.warnings:
+            cmd.console.print_error(f"{name} reported an error: see the warning above")
+            return code
         cmd.console.print_error(f"{name} reported an error:")
         await contents.show(result.content, as_error=True)
         if cmd.has_started_server and not cmd.verbose and refers_to_log(answer):

@@ -473,3 +473,23 @@ def test_unknown_hook_parameter_error_lists_the_known_parameters(tmp_path: Path)
 
     assert done.returncode == 2
     assert done.stderr.decode().endswith("hook `opened`: expected parameters among server, config, got `app: object`\n")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "tool", "argument", "setting"),
+    [
+        ("fs", "fs_list_directory", "path=.", "folders"),
+        ("git", "git_status", "repo_path=.", "repositories"),
+        ("code", "code_outline", "path=a.py", "folders"),
+        ("documents", "documents_read_document", "path=a.pdf", "folders"),
+    ],
+)
+def test_advice_for_an_unconfigured_plugin_is_shown_once(
+    tmp_path: Path, plugin: str, tool: str, argument: str, setting: str
+) -> None:
+    done = run("call", "--plugin", plugin, tool, argument, cwd=tmp_path)
+    warning, error = done.stderr.decode().splitlines()
+
+    assert done.returncode == 1
+    assert f'is allowed: set {setting} = ["/absolute/path"] in [plugins.{plugin}]' in warning
+    assert error == f"mcptrio: {tool} reported an error: see the warning above"

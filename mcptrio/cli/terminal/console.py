@@ -25,7 +25,7 @@ from mcptrio.ground.quoting import printable
 __all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
 
 _ERASE = "\r\x1b[K"
-# Ids of failures that the log has shown, so that a response does not repeat them.
+# Warnings and ids of failures that the log has shown, so that a response does not repeat them.
 _MAX_FAILURES = 100
 # mcptrio servers send this text to the client in place of an exception, which only their log contains.
 _REFERENCE = re.compile(r"see id (\w+) in the server's log")
@@ -63,6 +63,8 @@ class Console:
         self._bottoms: list[Bottom] = []
         self.failures: deque[str] = deque(maxlen=_MAX_FAILURES)
         """Ids of the latest failures shown in the log."""
+        self.warnings: deque[str] = deque(maxlen=_MAX_FAILURES)
+        """The latest warnings shown in the log."""
 
     def has_shown(self, answer: str) -> bool:
         """Return whether an answer only refers to a failure that was shown."""

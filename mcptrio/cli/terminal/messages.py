@@ -62,6 +62,8 @@ class ConsoleHandler(logging.Handler):
                 self._console.note(indent(traceback, "  "))
         # Also for isolated plugins, whose log records arrive as text.
         self._console.failures.extend(_FAILURE.findall(record.getMessage()))
+        if record.levelno == logging.WARNING:
+            self._console.warnings.append(record.getMessage()[:_MAX_MESSAGE_CHARS])
 
 
 def _show(console: Console, level: str, text: str) -> None:

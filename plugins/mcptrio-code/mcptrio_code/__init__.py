@@ -11,6 +11,7 @@ from mcptrio import PluginSetup, hookimpl
 
 from .config import Config, ServerConfig
 from .diagnostics_tool import DiagnosticsTool
+from .folders import NO_FOLDER
 from .read_tools import CodeReadTools
 from .rename_tool import RenameTool
 from .servers import LanguageServers
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 def setup(server: PluginSetup, config: Config) -> None:
     """Register the objects whose methods are tools."""
     if not config.folders:
-        logger.warning("no folder is allowed yet; set folders in [plugins.code] or MCPTRIO_CODE_FOLDERS")
+        logger.warning(NO_FOLDER)
     servers = LanguageServers(config)
     server.add(servers)
     server.add(CodeReadTools(servers, SourceParser(config.request_timeout)))

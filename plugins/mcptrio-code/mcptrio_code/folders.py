@@ -17,7 +17,10 @@ from attrs import field, frozen
 
 from mcptrio import ToolError
 
-__all__ = ["CodeFolders", "SourceText", "path_of_uri"]
+__all__ = ["NO_FOLDER", "CodeFolders", "SourceText", "path_of_uri"]
+
+NO_FOLDER: Final = 'no folder is allowed: set folders = ["/absolute/path"] in [plugins.code] of mcptrio.toml'
+"""The warning at the start, and the error of each call, if no folder is configured."""
 
 _TRAVERSE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -62,7 +65,7 @@ class CodeFolders:
             ToolError: The path is outside the folders, or the file does not exist.
         """
         if not self.paths:
-            raise ToolError('no folder is allowed: set folders = ["/absolute/path"] in [plugins.code] of mcptrio.toml')
+            raise ToolError(NO_FOLDER)
         if not path or "\0" in path or len(path) > _MAX_PATH_CHARS:
             raise ToolError(f"path: expected the path of a file, got {path[:100]!r}")
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from mcptrio_fs.access import missing_directories
+from mcptrio_fs.access import missing_directories, no_folder
 
 from mcptrio import PluginSetup, hookimpl
 
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 def setup(server: PluginSetup, config: Config) -> None:
     """Add the object whose methods are tools."""
     if not config.folders and not config.roots:
-        logger.warning("no folder is allowed yet; set folders in [plugins.documents] or MCPTRIO_DOCUMENTS_FOLDERS")
+        logger.warning("%s", no_folder("documents"))
     library = DocumentLibrary(config)
     server.add(Documents(library))
     server.add_background(library.access.report_missing)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mcptrio import PluginSetup, hookimpl
 
-from .access import FileAccess, missing_directories
+from .access import FileAccess, missing_directories, no_folder
 from .changes import FileChanges
 from .config import Config
 from .files import Files
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools and resources."""
     if not config.folders and not config.roots:
-        logger.warning("no folder is allowed yet; set folders in [plugins.fs] or MCPTRIO_FS_FOLDERS")
+        logger.warning("%s", no_folder("fs"))
     access = FileAccess(config)
     server.add(Files(access))
     if not config.read_only:

@@ -24,7 +24,7 @@ from .errors import PathNotFound, printable
 from .sandbox import Folder, Sandbox
 from .suggestions import suggestion
 
-__all__ = ["SLICE_SECONDS", "FileAccess", "missing_directories", "path_of", "uri_of"]
+__all__ = ["SLICE_SECONDS", "FileAccess", "missing_directories", "no_folder", "path_of", "uri_of"]
 
 SLICE_SECONDS = 0.03
 """Seconds after which a long walk returns from its thread, so that the call can report progress."""
@@ -95,11 +95,7 @@ class FileAccess:
             if roots:
                 return Sandbox(tuple(Folder(root) for root in dict.fromkeys(roots)), denied=config.patterns)
         if not sandbox.folders:
-            raise ToolError(
-                f'no folder is allowed: set folders = ["/absolute/path"] in [plugins.{self._plugin}] of '
-                f"mcptrio.toml, or MCPTRIO_{self._plugin.upper()}_FOLDERS (separated by {os.pathsep!r}); "
-                "with roots = true the client's roots are used"
-            )
+            raise ToolError(no_folder(self._plugin))
         return sandbox
 
     async def report_missing(self) -> None:
@@ -182,6 +178,14 @@ class FileAccess:
     def _limiter(self, folder: str) -> trio.CapacityLimiter:
         key = folder if folder in self._limiters or len(self._limiters) < _MAX_LIMITERS else _SHARED_LIMITER_KEY
         return self._limiters.setdefault(key, trio.CapacityLimiter(self.config.max_threads))
+
+
+def no_folder(plugin: str) -> str:
+    """Return the warning at the start, and the error of each call, if a plugin has no folder."""
+    return (
+        f'no folder is allowed: set folders = ["/absolute/path"] in [plugins.{plugin}] of mcptrio.toml, or '
+        f"MCPTRIO_{plugin.upper()}_FOLDERS (separated by {os.pathsep!r}); with roots = true the client's roots are used"
+    )
 
 
 def path_of(uri: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 import mcptrio_fs
 import pytest
 import trio
-from mcptrio_fs.access import uri_of
+from mcptrio_fs.access import no_folder, uri_of
 
 from mcptrio import Client, MCPError, Server
 from mcptrio.client import Change, Handlers
@@ -153,7 +153,7 @@ async def test_tools_without_folders_explain_how_to_configure_one(inside: Path) 
 
 
 def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCaptureFixture) -> None:
-    message = "no folder is allowed yet; set folders in [plugins.fs] or MCPTRIO_FS_FOLDERS"
+    message = no_folder("fs")
     for config in ({"folders": [str(inside)]}, {"roots": True}):
         Server("test", plugins=[mcptrio_fs], config={"mcptrio_fs": config})
         assert message not in caplog.messages

@@ -24,7 +24,7 @@ from .config import Config
 from .environment import Kind, environment
 from .process import GitCommand, Output, run
 from .progress import GitProgress
-from .repositories import Repositories, Repository
+from .repositories import NO_REPOSITORY, Repositories, Repository
 from .text import printable, redact_urls, text_of
 
 __all__ = [
@@ -96,7 +96,7 @@ class GitAccess:
     async def report_missing(self) -> None:
         """Log each configured path that cannot be used. Runs once, when the server starts."""
         if not self.config.repositories and self.config.clone_folder is None:
-            logger.warning("no repository is allowed; set repositories in [plugins.git] or MCPTRIO_GIT_REPOSITORIES")
+            logger.warning(NO_REPOSITORY)
         for path in await trio.to_thread.run_sync(self.repositories.missing, abandon_on_cancel=True):
             logger.warning("%s", missing_directory(path))
 

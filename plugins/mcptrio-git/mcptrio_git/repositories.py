@@ -22,10 +22,15 @@ from mcptrio.errors import ToolError
 from .config import Config
 from .text import printable
 
-__all__ = ["MAX_NAMES", "Repositories", "Repository", "UnknownRepository"]
+__all__ = ["MAX_NAMES", "NO_REPOSITORY", "Repositories", "Repository", "UnknownRepository"]
 
 MAX_NAMES = 1000
 """Maximum number of repositories with a name. Further ones in a folder can be used by their path."""
+NO_REPOSITORY = (
+    'no repository is allowed: set repositories = ["/absolute/path"] in [plugins.git] of mcptrio.toml, or '
+    "MCPTRIO_GIT_REPOSITORIES in the environment"
+)
+"""The warning at the start, and the error of each call, if no repository is configured."""
 
 _MAX_SHOWN_REPOSITORIES = 20
 _MAX_GIT_FILE_BYTES = 4096
@@ -90,10 +95,7 @@ class Repositories:
             UnknownRepository: the repository does not exist or is not allowed.
         """
         if not self._paths:
-            raise UnknownRepository(
-                'no repository is allowed: set repositories = ["/absolute/path"] in [plugins.git] of mcptrio.toml, or '
-                "MCPTRIO_GIT_REPOSITORIES in the environment"
-            )
+            raise UnknownRepository(NO_REPOSITORY)
         if "\0" in wanted or len(wanted) > _MAX_GIT_FILE_BYTES:
             raise UnknownRepository(f"expected a path or name at `repo_path`, got {printable(wanted, 100)!r}")
         entries = self._entries()

@@ -86,7 +86,7 @@ async def test_missing_repository_is_logged_at_the_start(
             f"repositories of [plugins.git]: expected a directory, got nothing or something else at {tmp_path}/gone; "
         )
     async with serve():
-        assert (await heard.receive()).startswith("no repository is allowed; set repositories")
+        assert (await heard.receive()).startswith("no repository is allowed: set repositories")
 
 
 async def test_definitions_take_few_tokens(call: Caller, check_tokens: Any) -> None:
