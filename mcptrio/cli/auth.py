@@ -55,9 +55,7 @@ def command() -> None:
 
 
 class _AuthCommand(CLICommand):
-    environment = tuple(
-        (name, text) for name, text in VARIABLES.items() if name.endswith("_CREDENTIALS") or "_TLS_" in name
-    )
+    environment = tuple(name for name in VARIABLES if name.endswith("_CREDENTIALS") or "_TLS_" in name)
 
 
 _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)

@@ -77,6 +77,20 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The commands in the sections of the help."""
 
+# Written down here for the same reason.
+VARIABLES: Rows = (
+    ("MCPTRIO_CLIENT_CREDENTIALS", "Where `mcptrio auth` keeps credentials: keyring, or the path of a file."),
+    ("MCPTRIO_CLIENT_INHERIT_ENV", "true: pass the whole environment to a command, including secrets."),
+    ("MCPTRIO_CLIENT_INPUT", "false: refuse the server's questions, even at a terminal."),
+    ("MCPTRIO_CLIENT_LOG_LEVEL", "Show log messages of the server of this level and above, or off.  [default: info]"),
+    ("MCPTRIO_CLIENT_ROOTS", f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH."),
+    ("MCPTRIO_CLIENT_TLS_CA", "Trust the authorities in this file, instead of those of the system."),
+    ("MCPTRIO_CLIENT_TLS_CERT", "Send the certificate in this file to a server that requests one."),
+    ("MCPTRIO_CLIENT_TLS_KEY", "The key of that certificate, if it is not in the same file."),
+    ("MCPTRIO_CLIENT_TRANSPORT", "The transport for a URL: http, sse or auto.  [default: auto]"),
+)
+"""The variables of the commands that use a server, for the help."""
+
 # 128 + SIGINT, as shells report it.
 _INTERRUPTED = 130
 
@@ -93,6 +107,8 @@ class _Commands(UserDict[str, Any]):
 
 class _Group(CLIGroup):
     """Lists the commands in their sections, without importing any."""
+
+    environment = VARIABLES
 
     def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
         return {title: [(name, COMMANDS[name]) for name in names] for title, names in SECTIONS.items()}

@@ -50,6 +50,8 @@ _ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
 _RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?(?:[\d.]+|inf))?(?=\])")
 """The range that click appends to a number."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_CLIENT_PREFIX = "MCPTRIO_CLIENT_"
+"""The beginning of the variables that the client commands read."""
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     "title": {"fg": "green", "bold": True},
     "name": {"fg": "cyan", "bold": True},
@@ -138,15 +140,18 @@ class CLICommand(click.Command):
     """Names of parameters by section, for commands with many options. The others are in the section Options."""
     arguments: ClassVar[Rows] = ()
     """Arguments that need a description."""
-    environment: ClassVar[Rows] = ()
-    """Variables that the command reads, and what each sets."""
+    environment: ClassVar[Sequence[str]] = ()
+    """Variables ``MCPTRIO_CLIENT_*`` that the command reads. The help of ``mcptrio`` describes them."""
     exit_codes: ClassVar[str] = "Exit codes: 0 done; 1 failed; 2 invalid usage or configuration; 130 interrupted."
     """The last paragraph, unless the command has an epilog."""
 
     def get_help(self, ctx: click.Context) -> str:
         page = _begun(self, ctx)
         options = _options(self, ctx, self.sections)
-        page.add_sections({"Arguments": self.arguments, **options, "Environment": self.environment})
+        page.add_sections({"Arguments": self.arguments, **options})
+        if self.environment:
+            ends = ", ".join(name.removeprefix(_CLIENT_PREFIX) for name in self.environment)
+            page.add_text(f"Environment: {_CLIENT_PREFIX}… with {ends}; `mcptrio --help` describes them.")
         page.add_text(self.exit_codes if self.epilog is None else self.epilog)
         return str(page)
 
@@ -155,6 +160,8 @@ class CLIGroup(click.Group):
     """A group whose help lists its commands in the order in which they were added."""
 
     command_class = CLICommand
+    environment: ClassVar[Rows] = ()
+    """Variables that commands of the group read, and what each sets."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -162,6 +169,8 @@ class CLIGroup(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         page = _begun(self, ctx)
         page.add_sections({**self.listed(ctx), **_options(self, ctx, {})})
+        # Separately, because the variables are longer than the other terms.
+        page.add_sections({"Environment of commands that use a server": self.environment})
         page.add_text(self.epilog or "")
         return str(page)
 

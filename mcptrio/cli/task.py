@@ -42,7 +42,7 @@ class _TaskCommand(CLICommand):
         ("ID", "The id that `mcptrio call --detach` has printed; `mcptrio tasks` lists them."),
         ("TARGET", "The server, for a task that is not in that list."),
     )
-    environment = tuple(VARIABLES.items())
+    environment = VARIABLES
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Ids are often random in Base64, in which one of 64 begins with a hyphen, as an option does.

@@ -36,7 +36,7 @@ _STYLES: dict[str, Style] = {"completed": "green", "failed": "red", "unknown": "
 
 class _TasksCommand(CLICommand):
     arguments = (("TARGET", "Only the tasks of this server, written as in `mcptrio call`."),)
-    environment = tuple(VARIABLES.items())
+    environment = VARIABLES
 
 
 @define

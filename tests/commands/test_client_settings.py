@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
+from mcptrio.cli import group
 from mcptrio.cli.client.client_settings import VARIABLES, ClientVariables, client_settings
 from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.errors import ConfigError
@@ -33,6 +34,7 @@ def test_documentation_lists_each_variable() -> None:
     listed = re.findall(r"(?m)^\| `(MCPTRIO_CLIENT_\w+)` \|", PAGE.read_text())
 
     assert sorted(listed) == sorted(VARIABLES)
+    assert [name for name, _ in group.VARIABLES] == sorted(VARIABLES)
 
 
 @pytest.mark.parametrize(

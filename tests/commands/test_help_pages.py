@@ -88,6 +88,16 @@ def test_help_in_a_pipe_is_plain(tmp_path: Path) -> None:
                 assert f"  {param.opts[0]}" in text, path
 
 
+@pytest.mark.parametrize("path", ["list", "call", "tasks", "task", "auth login"])
+def test_help_names_the_variables_in_two_lines(path: str, tmp_path: Path) -> None:
+    text = run(*path.split(), "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout.decode()
+    [found] = [part for part in text.split("\n\n") if "MCPTRIO_CLIENT_" in part]
+
+    assert found.startswith("Environment: MCPTRIO_CLIENT_… with CREDENTIALS, ")
+    assert found.endswith("`mcptrio --help` describes them.")
+    assert len(found.splitlines()) == 2
+
+
 def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(TOOL)
     with at_terminal("call", "--plugin", "own.py", "add", "--help", cwd=tmp_path) as terminal:
@@ -112,7 +122,7 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         (("list",), "missing TARGET: pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py"),
         (with_plugin("call"), "missing TOOL: pass the name of a tool; `mcptrio list` shows them"),
         (("garden.py",), "no command garden.py: to serve a plugin, run `mcptrio serve --http --plugin garden.py`"),
-        (("list", "x", "--insecure"), "`mcptrio list --help` lists the settings that have a variable but no option."),
+        (("list", "x", "--insecure"), "`mcptrio list --help` lists the variables of settings without an option."),
     ],
 )
 def test_nearest_name_is_suggested(args: tuple[str, ...], message: str, tmp_path: Path) -> None:

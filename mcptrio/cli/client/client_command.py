@@ -52,7 +52,7 @@ class ClientCommand(CLICommand):
             "General": ("as_json", "verbose"),
         }
     )
-    environment = tuple(VARIABLES.items())
+    environment = VARIABLES
     exit_codes = EXIT_CODES
     records: ClassVar[bool] = False
     """True if the command has the option ``--record``."""
@@ -86,7 +86,7 @@ class ClientCommand(CLICommand):
             # click already suggests a similar option.
             if error.possibilities:
                 raise
-            more = f"`{ctx.command_path} --help` lists the settings that have a variable but no option"
+            more = f"`{ctx.command_path} --help` lists the variables of settings without an option"
             raise click.UsageError(f"{error.message} {more}.", ctx) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

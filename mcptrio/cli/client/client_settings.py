@@ -7,9 +7,8 @@ The commands have options for frequent settings; rare ones are set here or in an
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from attrs import Attribute, field, fields, frozen
@@ -55,21 +54,8 @@ class ClientVariables:
     transport: Literal["auto", "http", "sse"] = "auto"
 
 
-_HELP = {
-    "credentials": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file.",
-    "inherit_env": "true: pass the whole environment to a command, including secrets.",
-    "input": "false: refuse the server's questions, even at a terminal.",
-    "log_level": "Show log messages of the server of this level and above, or off.  [default: info]",
-    "roots": f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH.",
-    "tls_ca": "Trust the authorities in this file, instead of those of the system.",
-    "tls_cert": "Send the certificate in this file to a server that requests one.",
-    "tls_key": "The key of that certificate, if it is not in the same file.",
-    "transport": "The transport for a URL: http, sse or auto.  [default: auto]",
-}
-VARIABLES: Mapping[str, str] = MappingProxyType(
-    {variable_of((_TABLE, each.name)): _HELP[each.name] for each in fields(ClientVariables)}
-)
-"""The variables, with their descriptions."""
+VARIABLES: Sequence[str] = tuple(variable_of((_TABLE, each.name)) for each in fields(ClientVariables))
+"""The variables; ``mcptrio --help`` describes them."""
 
 
 def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
