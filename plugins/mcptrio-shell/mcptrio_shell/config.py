@@ -131,7 +131,8 @@ class Config:
     """The rules; without any, no command may be run."""
 
     folders: tuple[Path, ...] = ()
-    """Folders in which commands may run, including everything below; the first one is the default."""
+    """Folders in which commands may run, including everything below; the first one is the default. A relative path
+    starts at the folder of the configuration file."""
 
     path: tuple[Path, ...] = (Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin"))
     """Absolute folders in which programs are looked up, none of them inside ``folders``; also the PATH of commands."""
@@ -230,6 +231,8 @@ class Config:
 
 def _absolute(name: str, path: Path) -> Path:
     text = os.path.expanduser(path)
+    # A relative path in a file already starts at the file's folder, which itself may be relative.
+    text = os.path.abspath(text) if name == "folders" else text
     # The folders become PATH, which has no escape for its separator.
     if not os.path.isabs(text) or "\0" in text or os.pathsep in text:
         raise ValueError(f"{name}: expected an absolute path without {os.pathsep!r}, got {str(path)!r}")

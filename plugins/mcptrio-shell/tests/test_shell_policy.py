@@ -152,6 +152,12 @@ def test_program_is_searched_in_the_configured_path_only(
             Config(path=(path,))
 
 
+def test_relative_folder_is_made_absolute(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(inside.parent)
+
+    assert Config(folders=(Path(inside.name), Path("."))).folders == (inside, inside.parent)
+
+
 def test_link_to_a_shell_needs_a_shell_rule(inside: Path, outside: Path) -> None:
     (outside / "tool").symlink_to("/bin/sh")
     with pytest.raises(ToolError, match=r"it is a link to .*, and its rule allows no shell"):
@@ -250,7 +256,7 @@ def test_setting_out_of_range_is_refused() -> None:
         {"max_running": 0},
         {"log_bytes": 1},
         {"inherit": ("A-B",)},
-        {"folders": (Path("x"),)},
+        {"folders": (Path("x:y"),)},
     ):
         with pytest.raises((ValueError, TypeError)):
             Config(**wrong)  # type: ignore[arg-type]
