@@ -158,7 +158,7 @@ class Registry(Generic[E]):
         return True
 
     def announce(self) -> None:
-        """Advertise the list even if it is empty. Does nothing if the list is advertised already."""
+        """Advertise the list even if it is empty. Does nothing if the list is already advertised."""
         with self._lock:
             is_new = not self.version
             self.version += is_new

@@ -160,7 +160,7 @@ async def show_result(
         return code
     if result.is_error:
         answer = " ".join(each.text for each in result.content if isinstance(each, TextContent))
-        # A plugin in this process has logged its failure already, with the author's frames.
+        # A plugin in this process has already logged its failure, with the author's frames.
         if cmd.console.has_shown(answer):
             return code
         cmd.console.print_error(f"{name} reported an error:")

@@ -246,7 +246,7 @@ class PluginManager:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
 
         Raises:
-            ValueError: The object is registered already.
+            ValueError: The object is already registered.
         """
         for holder in self.plugins.values():
             if holder.hooks is not None and holder.hooks.is_registered(part):

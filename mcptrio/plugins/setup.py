@@ -270,7 +270,7 @@ class PluginSetup(CatalogRegistrar):
             plugin.renamed[own] = name
         if plugin.distribution is not None:
             _check_name(plugin, name)
-        # The names of an isolated plugin have their prefix already.
+        # The names of an isolated plugin already have their prefix.
         unprefixed = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
         for policy in (self._policy, plugin.policy.tools):
             reason = policy.withholds(name, own, unprefixed, read_only=mark.read_only)

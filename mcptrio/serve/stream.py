@@ -213,7 +213,7 @@ def _named(stream: trio.SocketStream) -> str:
         host, port = stream.socket.getpeername()[:2]
         keep_alive(stream)
     except OSError:
-        # The peer has disconnected already; the first read reports it.
+        # The peer has already disconnected; the first read reports it.
         return "tcp"
     return f"tcp [{host}]:{port}" if ":" in host else f"tcp {host}:{port}"
 

@@ -1,6 +1,6 @@
 """Exports spans and metrics over OTLP/HTTP while a server is served, if telemetry is configured.
 
-The standard variables ``OTEL_*`` apply, because the exporters read them. If the process has a tracer provider already,
+The standard variables ``OTEL_*`` apply, because the exporters read them. If the process already has a tracer provider,
 for example from ``opentelemetry-instrument``, that provider gets the spans.
 
 Source: OpenTelemetry specification, "OTLP Exporter Configuration" and "Environment Variable Specification".

@@ -164,7 +164,7 @@ class OTelTracer:
 
     def continues(self, carrier: Carrier) -> None:
         first, span = span_in(context_from(carrier)), trace.get_current_span()
-        # Two spans of one trace are related already.
+        # Two spans of one trace are already related.
         if first is not None and first.trace_id != span.get_span_context().trace_id:
             span.add_link(first)
 

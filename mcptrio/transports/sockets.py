@@ -113,7 +113,7 @@ def keep_alive(stream: trio.SocketStream) -> None:
     """Enable TCP keepalives, which detect a vanished peer of an idle connection after about two minutes.
 
     Raises:
-        OSError: The peer has disconnected already.
+        OSError: The peer has already disconnected.
     """
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES:

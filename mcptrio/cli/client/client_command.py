@@ -110,7 +110,7 @@ class ClientCommand(CLICommand):
             click.ClickException: The words are invalid.
             click.exceptions.Exit: Help was requested and has been shown.
         """
-        # Another command with the same parameters but without TARGET: the shell is connected already.
+        # Another command with the same parameters but without TARGET: the shell is already connected.
         # Commands of the shell have no exit codes.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, epilog="")
         with inner.make_context(self.name, list(words)) as ctx:

@@ -189,7 +189,7 @@ def _check_free(name: str) -> None:
     installed = installed_entry_points()
     if name in installed:
         distribution, _ = distribution_of(installed[name][0])
-        raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'a file'}; choose another name")
+        raise ConfigError(f"a plugin {name} is already installed, by {distribution or 'a file'}; choose another name")
 
 
 def _rendered(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:

@@ -248,7 +248,7 @@ class ClientShell:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
             raise ConfigError(
-                "watch: expected a URI, tools, prompts or resources, got nothing; the lists are watched already"
+                "watch: expected a URI, tools, prompts or resources, got nothing; the lists are already watched"
             )
         uris, lists = watch.split_words(params["words"])
         # start() waits until the server has accepted or refused, so that an error appears below the line that caused

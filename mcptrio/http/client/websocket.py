@@ -118,7 +118,7 @@ class WebSocketChannel:
         if self._broken is None:
             self._broken = _CLIENT_DISCONNECTED
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-            with suppress(ProtocolError):  # the connection may have ended already
+            with suppress(ProtocolError):  # the connection may already have ended
                 await self._connection.aclose(*self._close_frame)
         self._stream.close()
         self._scope.cancel()

@@ -94,7 +94,7 @@ class PostgresStore:
         """
         label = self._link.address.label
         if self._lock.statistics().tasks_waiting >= _MAX_WAITING:
-            raise StoreFailed(f"{label}: {_MAX_WAITING} transactions are waiting already")
+            raise StoreFailed(f"{label}: {_MAX_WAITING} transactions are already waiting")
         with trio.move_on_after(self._timeout) as waiting:
             await self._lock.acquire()
         if waiting.cancelled_caught:

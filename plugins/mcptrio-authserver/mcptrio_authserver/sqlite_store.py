@@ -77,7 +77,7 @@ class SQLiteStore:
             StoreFailed: The transaction failed, or too many are waiting.
         """
         if self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
-            raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
+            raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are already waiting")
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._limiter)
 
     async def delete_expired(self) -> int:

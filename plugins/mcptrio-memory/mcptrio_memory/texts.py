@@ -110,4 +110,4 @@ def _counts(what: str, counts: list[Count]) -> list[str]:
 def _listed(what: str, items: Iterable[str], total: int | UnsetType) -> str:
     shown = [*items]
     more = "" if total is UNSET else f"\n[{total} in all; the rest was stored too]"
-    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all existed already"
+    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all already existed"
