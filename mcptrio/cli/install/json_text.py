@@ -193,8 +193,8 @@ class _Page:
             return Splice(at, at, self._member(name, value, "", flat=True))
         step = indent_of(self._text)
         tail = "" if "\n" in inner[used:] else self._newline + margin
-        own = margin + step
-        return Splice(at, at, f"{self._newline}{own}{self._member(name, value, own, flat=False)}{tail}")
+        indent = margin + step
+        return Splice(at, at, f"{self._newline}{indent}{self._member(name, value, indent, flat=False)}{tail}")
 
     def _member(self, name: str, value: Any, margin: str, *, flat: bool) -> str:
         colon = ":" if flat and self._is_dense else ": "

@@ -186,8 +186,8 @@ def tables_of(config: ServeConfig) -> PluginTables:
     def error(key: Key, problem: str) -> ConfigError:
         return config.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
 
-    own = {**config.plugins.get(MOUNT, {}), "servers": config.mount}
-    return PluginTables(tables={**config.plugins, MOUNT: own}, folder=config.resolve_path("."), error=error)
+    table = {**config.plugins.get(MOUNT, {}), "servers": config.mount}
+    return PluginTables(tables={**config.plugins, MOUNT: table}, folder=config.resolve_path("."), error=error)
 
 
 @frozen(kw_only=True)
