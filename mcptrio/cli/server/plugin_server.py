@@ -305,7 +305,7 @@ def report_opened(server: Server) -> None:
     """
     refuse_empty(server)
     if active := server.plugins.active():
-        _serve_log.info("plugins: %s", ", ".join(f"{plugin.name}{_counted(plugin.offers)}" for plugin in active))
+        _serve_log.info("plugins: %s", ", ".join(f"{plugin.name}{_count_text(plugin.offers)}" for plugin in active))
     if not server.plugins.plugins:
         _log.warning("serving without plugins: none is installed, or server.enable selects none; pass --plugin FILE.py")
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.failure is not None]
@@ -313,7 +313,7 @@ def report_opened(server: Server) -> None:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))
 
 
-def _counted(offers: Mapping[str, Sequence[str]]) -> str:
+def _count_text(offers: Mapping[str, Sequence[str]]) -> str:
     """Return the numbers of a plugin's tools, resources and prompts in parentheses; empty if it has none of them."""
     counts = [(len(offers.get(kind, ())), kind) for kind in ("tools", "resources", "templates", "prompts")]
     parts = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
