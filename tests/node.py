@@ -29,7 +29,7 @@ class Node:
     """The command that is npm."""
 
     def install(self, folder: Path) -> Path:
-        """The packages of a folder with a ``package-lock.json``, installed unless they are there already.
+        """The packages of a folder with a ``package-lock.json``, installed unless they are already there.
 
         Returns:
             The folder that holds ``node_modules``.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_layers import FLOORS
+from tests.test_layers import LAYERS
 
 __all__: list[str] = []
 
@@ -27,7 +27,7 @@ def load(name: str) -> Any:
     return module
 
 
-draw_rooms, draw_diagrams = load("draw_rooms"), load("draw_diagrams")
+draw_packages, draw_diagrams = load("draw_packages"), load("draw_diagrams")
 PAGE = (ROOT / "docs" / "design.md").read_text("utf-8")
 
 
@@ -42,20 +42,20 @@ def test_every_dependency_is_described() -> None:
     assert documented == needed
 
 
-def test_documented_floors_match_the_layers_test() -> None:
-    assert [tuple(floor) for floor in draw_rooms.read_floors()] == [*FLOORS[:-1]]
+def test_documented_layers_match_the_layers_test() -> None:
+    assert [tuple(layer) for layer in draw_packages.read_layers()] == [*LAYERS[:-1]]
 
 
-def test_picture_of_the_rooms_is_up_to_date() -> None:
-    drawn = (ROOT / "docs" / "rooms.svg").read_text("utf-8")
+def test_picture_of_the_packages_is_up_to_date() -> None:
+    drawn = (ROOT / "docs" / "packages.svg").read_text("utf-8")
 
-    assert drawn == draw_rooms.draw(), "run docs/draw_rooms.py"
+    assert drawn == draw_packages.draw(), "run docs/draw_packages.py"
 
 
-def test_transitive_import_between_rooms_is_not_drawn() -> None:
+def test_transitive_import_between_packages_is_not_drawn() -> None:
     imports = {"cli": {"client", "abc"}, "client": {"abc"}, "abc": set[str]()}
 
-    assert draw_rooms.direct(imports) == [("cli", "client"), ("client", "abc")]
+    assert draw_packages.direct(imports) == [("cli", "client"), ("client", "abc")]
 
 
 def test_diagrams_are_up_to_date_and_shown() -> None:

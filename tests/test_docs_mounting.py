@@ -21,6 +21,7 @@ from tests.test_readme import blocks_of
 __all__: list[str] = []
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "mounting.md").read_text("utf-8")
+OPTIONS = TEXT[TEXT.index("## Options") :]
 
 
 def test_program_prints_the_commented_output(tmp_path: Path) -> None:
@@ -47,21 +48,22 @@ def test_program_prints_the_commented_output(tmp_path: Path) -> None:
 
 def rows(text: str) -> set[str]:
     """The names in the first cells of the tables."""
-    found = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    found = re.findall(r"^\| ((?:`\w+`(?:, )?)+)(?: \(program only\))? \|", text, re.MULTILINE)
     return {name for row in found for name in re.findall(r"\w+", row)}
 
 
 def test_every_option_has_a_row() -> None:
-    named = rows(TEXT[TEXT.index("## Options") :]) - {"MountOptions"}
-
-    assert named == {each.name for each in attrs.fields(MountOptions)}
+    assert rows(OPTIONS) == {each.name for each in attrs.fields(MountOptions)}
 
 
 def test_every_key_of_a_mount_has_a_row() -> None:
     [section] = re.findall(r"^## Mounting by configuration$(.*?)^## ", TEXT, re.MULTILINE | re.DOTALL)
     tools = {"list_mounts", "restart_mount"}
+    connection = rows(section) - tools
+    in_tables = rows(OPTIONS.replace("(program only)", "-"))
 
-    assert rows(section) - tools == {each.name for each in attrs.fields(MountTable)}
+    assert not connection & in_tables
+    assert connection | in_tables == {each.name for each in attrs.fields(MountTable)}
 
 
 def test_tables_of_the_page_are_valid(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The house keeps its floors: imports point down, versions stay in one place, one module catches everything.
+"""Imports point to lower layers, one module compares versions, and only named modules catch every exception.
 
-Read from the syntax trees, so that an import inside a function counts as well. Each rule is also shown a source that
-breaks it.
+The tests read the syntax trees, so an import inside a function counts as well. Each rule is also tested with a source
+that breaks it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
-FLOORS: tuple[tuple[str, ...], ...] = (
+LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("ground",),
     ("protocol",),
@@ -38,8 +38,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("testing", "cli"),
     ("", "__main__", "net", "serving", "types"),
 )
-"""The rooms, from the ground up. A room imports from itself and from the rooms on the floors below. The rooms of one
-floor are strangers. ``http.engine`` is a room inside of ``http``, whose own modules are the room ``http``.
+"""The packages, from the lowest layer up. A package imports only from itself and from the packages in lower layers.
+``http.engine`` is a package inside ``http``; the other modules of ``http`` count as the package ``http``.
 """
 
 TIED = ("mcptrio.http.engine.exchange", "mcptrio.http.engine.websocket")
@@ -49,7 +49,7 @@ FRONTS = (
     *("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores"),
     "mcptrio.telemetry",
 )
-"""Lists of public names, imported when they are used: they say where each is, from any room below."""
+"""Lists of public names. They name the module of each name, in any layer, and import it when it is first used."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
     {
@@ -165,35 +165,35 @@ def imports(name: str, modules: Modules) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def place(name: str) -> tuple[int, str]:
-    """The number of the floor and the room of a module of ours.
+    """The number of the layer and the package of a module of ours.
 
     Raises:
-        LookupError: the module has no place in the house.
+        LookupError: no layer has a package for the module.
     """
     if name in FRONTS:
-        return len(FLOORS) - 1, ""
+        return len(LAYERS) - 1, ""
     inner = name.removeprefix("mcptrio").removeprefix(".")
     found = [
-        (number, room)
-        for number, rooms in enumerate(FLOORS)
-        for room in rooms
-        if inner == room or (room and inner.startswith(f"{room}."))
+        (number, package)
+        for number, packages in enumerate(LAYERS)
+        for package in packages
+        if inner == package or (package and inner.startswith(f"{package}."))
     ]
     if not found:
-        raise LookupError(f"{name}: no floor has a room for it")
+        raise LookupError(f"{name}: no layer has a package for it")
     return max(found, key=lambda each: len(each[1]))
 
 
 def upward_imports(modules: Modules) -> Iterator[str]:
     for name in modules:
-        floor, room = place(name)
+        layer, package = place(name)
         for target, node in imports(name, modules):
             if target.startswith("."):
                 yield f"{name}:{node.lineno} imports {target}: expected the full name"
             elif target.partition(".")[0] == "mcptrio":
                 below, other = place(target)
-                if below > floor or (below == floor and other != room and floor < len(FLOORS) - 1):
-                    yield f"{name}:{node.lineno} ({room}, floor {floor}) imports {target} ({other}, floor {below})"
+                if below > layer or (below == layer and other != package and layer < len(LAYERS) - 1):
+                    yield f"{name}:{node.lineno} ({package}, layer {layer}) imports {target} ({other}, layer {below})"
 
 
 def circles(modules: Modules) -> Iterator[str]:
@@ -306,7 +306,7 @@ RULES: tuple[Rule, ...] = (
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule in RULES])
-def test_house_rule_holds(rule: Rule) -> None:
+def test_rule_holds(rule: Rule) -> None:
     broken = list(rule(read()))
 
     assert not broken, "\n".join(broken)
@@ -362,5 +362,5 @@ def test_docstring_may_name_a_revision() -> None:
 
 
 def test_module_without_a_place_is_refused() -> None:
-    with pytest.raises(LookupError, match="helpers: no floor has a room"):
+    with pytest.raises(LookupError, match="helpers: no layer has a package"):
         place("mcptrio.helpers")

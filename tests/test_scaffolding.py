@@ -118,7 +118,7 @@ def test_invalid_author_is_refused(author: str) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("taken", "a plugin taken is installed already, by mcptrio-taken"),
+        ("taken", "a plugin taken is already installed, by mcptrio-taken"),
         ("time", "time is a plugin that comes with mcptrio"),
         ("serve", "serve is a command of mcptrio"),
     ],

@@ -205,7 +205,7 @@ def test_longest_path_has_the_stated_number_of_files(carrier: str) -> None:
 @pytest.mark.parametrize(("carrier", "revision"), ENTERED)
 def test_tool_call_enters_the_files_named_in_the_design(carrier: str, revision: str) -> None:
     section = DESIGN.read_text().partition("## The path of a call")[2].partition("\n## ")[0]
-    table = section.split("| its part in a call |\n")[1:][carrier == "http"].partition("\n\n")[0]
+    table = section.split("| what it does in a call |\n")[1:][carrier == "http"].partition("\n\n")[0]
 
     rows = [re.findall(r"`([a-z0-9_/]+)`", row.split("|")[1]) for row in table.splitlines()[1:]]
 

@@ -55,7 +55,7 @@ async def test_result_for_a_cancelled_task_is_refused() -> None:
 
 @given(st.permutations(sorted(STEPS)), st.integers(0, 5))
 def test_first_step_determines_the_outcome(steps: list[str], begun: int) -> None:
-    """Later steps in the same turn, and whether the task waits already, make no difference."""
+    """Later steps in the same turn, and whether the task already waits, make no difference."""
 
     async def play() -> object:
         waiter: Waiter[int] = Waiter()

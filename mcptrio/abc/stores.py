@@ -262,7 +262,7 @@ class ReplayStore(Protocol):
     """Names that may be used once, such as those of DPoP proofs. A failure raises StoreFailed."""
 
     async def use(self, name: str, seconds: float) -> bool:
-        """Remember a name for ``seconds``. Return False if it is remembered already."""
+        """Remember a name for ``seconds``. Return False if it is already remembered."""
         ...
 
 

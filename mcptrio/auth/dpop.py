@@ -279,11 +279,11 @@ def normal_url(url: str) -> str:
         raise ValueError("expected an http or https URL with a host and without credentials")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
-    path = re.sub("%[0-9A-Fa-f]{2}", _decoded, parts.path) or "/"
+    path = re.sub("%[0-9A-Fa-f]{2}", _decode_unreserved, parts.path) or "/"
     return urlunsplit((parts.scheme, host + port, path, "", ""))
 
 
-def _decoded(match: re.Match[str]) -> str:
+def _decode_unreserved(match: re.Match[str]) -> str:
     character = chr(int(match[0][1:], 16))
     return character if _UNRESERVED.fullmatch(character) else match[0].upper()
 

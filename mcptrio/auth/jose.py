@@ -141,7 +141,7 @@ class Key:
         if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
             raise BadKey("expected a JSON Web Key, got one whose members are not strings or are too long")
         jose = _library()
-        made = _imported({"RSA": jose.RSAKey, "EC": jose.ECKey, "OKP": jose.OKPKey}[kind], data)
+        made = _import_key({"RSA": jose.RSAKey, "EC": jose.ECKey, "OKP": jose.OKPKey}[kind], data)
         return cls(algorithm=named or usual, id=id, is_private=made.is_private, fixed=named is not None, key=made)
 
     @classmethod
@@ -163,7 +163,7 @@ class Key:
         # A PEM label such as PUBLIC KEY does not name the key type, so try each.
         for kind in (jose.ECKey, jose.RSAKey, jose.OKPKey):
             try:
-                made = _imported(kind, pem)
+                made = _import_key(kind, pem)
             except _OtherKeyType:
                 continue
             except BadKey as error:
@@ -390,7 +390,7 @@ class _OtherKeyType(BadKey):
     """The key has another type than the class that was tried."""
 
 
-def _imported(kind: Any, data: Any) -> Any:
+def _import_key(kind: Any, data: Any) -> Any:
     jose = _library()
     try:
         # Import the numbers first: the library only warns about short keys and reads long ones completely. Its own key

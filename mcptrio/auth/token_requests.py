@@ -312,11 +312,14 @@ def form_request(
     Raises:
         AuthorizationError: A credential is missing, or the server and the client have no method in common.
     """
-    headers, own = _authenticate(server, client, clock()) if client is not None else ({}, {})
+    headers, credentials = _authenticate(server, client, clock()) if client is not None else ({}, {})
     if prover is not None:
         headers = {**headers, DPOP: prover.prove("POST", endpoint)}
     return FetchRequest(
-        url=endpoint, method="POST", headers={**_FORM, **headers}, body=urlencode({**parameters, **own}).encode()
+        url=endpoint,
+        method="POST",
+        headers={**_FORM, **headers},
+        body=urlencode({**parameters, **credentials}).encode(),
     )
 
 

@@ -51,7 +51,7 @@ def check_url(url: str, what: str, *, query: bool = True) -> str:
         AuthorizationError: The URL is malformed or not allowed.
     """
     try:
-        parts = _split(url)
+        parts = _parse(url)
     except ValueError as error:
         raise AuthorizationError(f"{what}: {error}, got {shown(url)}") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
@@ -70,7 +70,7 @@ def canonical(url: str) -> str:
         AuthorizationError: The URL is not an http or https URL.
     """
     try:
-        parts = _split(url.partition("#")[0])
+        parts = _parse(url.partition("#")[0])
     except ValueError as error:
         raise AuthorizationError(f"url: {error}, got {shown(url)}") from None
     path = "" if parts.path == "/" and not parts.query else parts.path
@@ -91,7 +91,7 @@ def covers(resource: str, url: str) -> bool:
         url: The URL of the server that the client uses.
     """
     try:
-        broad, narrow = _split(resource), _split(url)
+        broad, narrow = _parse(resource), _parse(url)
     except ValueError:
         return False
     if (broad.scheme, _authority(broad)) != (narrow.scheme, _authority(narrow)):
@@ -144,7 +144,7 @@ def at_host_of(url: str, other: str) -> str | None:
     or port differ too, if the hosts are equal, or if a host is not a loopback name.
     """
     try:
-        ours, theirs = _split(url), _split(other)
+        ours, theirs = _parse(url), _parse(other)
     except ValueError:
         return None
     same = (ours.scheme, ours.port or _PORTS[ours.scheme]) == (theirs.scheme, theirs.port or _PORTS[theirs.scheme])
@@ -167,7 +167,7 @@ def shown(url: str) -> str:
     return repr(text[:_MAX_QUOTED_CHARS] + "…" if len(text) > _MAX_QUOTED_CHARS else text)
 
 
-def _split(url: str) -> SplitResult:
+def _parse(url: str) -> SplitResult:
     """Parse and check a URL.
 
     Raises:

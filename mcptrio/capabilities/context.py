@@ -149,7 +149,7 @@ class Context(Generic[StateT]):
 
     @property
     def deadline(self) -> float:
-        """The Trio time at which the request times out, unless progress extends it."""
+        """The Trio clock time at which the request times out, unless progress extends it."""
         return self._scope.deadline
 
     @property

@@ -76,7 +76,7 @@ class Prompts:
         self._access = access
         self._calls = calls
         self._ttl_ms = settings.list_ttl_ms
-        self._pages = PageCache(registry, "prompts", self._listed, size=settings.page_size)
+        self._pages = PageCache(registry, "prompts", self._list_result, size=settings.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 
     def register(self, function: Callable[..., Any], mark: PromptMark, owner: Owner) -> str:
@@ -94,7 +94,7 @@ class Prompts:
         visible = self._access.visible(scope.principal)
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
-    def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
+    def _list_result(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
             prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._ttl_ms
         )

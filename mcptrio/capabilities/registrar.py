@@ -55,7 +55,7 @@ class Registrar(ABC):
         """Add a resource, or a resource template if ``uri`` is one. The options are those of ``@resource``.
 
         Args:
-            uri: The URI, unless ``@resource`` has set it already.
+            uri: The URI, unless ``@resource`` has already set it.
 
         Returns:
             The URI.

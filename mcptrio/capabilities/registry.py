@@ -95,7 +95,7 @@ class Registry(Generic[E]):
         return len(self.entries)
 
     def __iter__(self) -> Iterator[E]:
-        return iter([entry for _, entry in self._positioned()])
+        return iter([entry for _, entry in self._visible_positions()])
 
     def get(self, name: str) -> E | None:
         """Return an entry; ``None`` if there is none, or if its plugin's entries are hidden."""
@@ -143,7 +143,7 @@ class Registry(Generic[E]):
             is_visible = self._count_change(entry.owner)
         if is_visible:
             # Outside of the lock, because observers may read the registry.
-            self._changed()
+            self._notify_observers()
 
     def remove(self, name: str) -> bool:
         """Remove an entry. Returns whether it existed."""
@@ -153,17 +153,17 @@ class Registry(Generic[E]):
                 return False
             is_visible = self._count_change(entry.owner)
         if is_visible:
-            self._changed()
+            self._notify_observers()
         self._announce_freed()
         return True
 
     def announce(self) -> None:
-        """Advertise the list even if it is empty. Does nothing if the list is advertised already."""
+        """Advertise the list even if it is empty. Does nothing if the list is already advertised."""
         with self._lock:
             is_new = not self.version
             self.version += is_new
         if is_new:
-            self._changed()
+            self._notify_observers()
 
     def arrange(self, names: Iterable[str]) -> None:
         """Put entries in the order of these names. Together they keep the positions that they have."""
@@ -178,14 +178,14 @@ class Registry(Generic[E]):
                 self._is_in_order = False
             is_visible = is_moved and self._count_change(self.entries[present[0]].owner)
         if is_visible:
-            self._changed()
+            self._notify_observers()
 
     def publish(self, owner: Owner) -> None:
         """Show the entries of a plugin whose lifespan has yielded."""
         with self._lock:
             is_visible = any(entry.owner is owner for entry in self.entries.values()) and self._count_change(owner)
         if is_visible:
-            self._changed()
+            self._notify_observers()
 
     def withdraw(self, owner: Owner, *, reserve: bool = False) -> None:
         """Remove all entries of a plugin, and refuse new ones from it.
@@ -203,7 +203,7 @@ class Registry(Generic[E]):
             owner.is_withdrawn = True
             is_visible = bool(names) and self._count_change(owner)
         if is_visible:
-            self._changed()
+            self._notify_observers()
         if names:
             self._announce_freed()
 
@@ -237,7 +237,7 @@ class Registry(Generic[E]):
             position, name = _read_cursor(self._kind, cursor)
             # The name takes precedence, because positions may differ between replicas.
             shown = self._positions.get(name, position)
-        following = [(position, entry) for position, entry in self._positioned() if position > shown]
+        following = [(position, entry) for position, entry in self._visible_positions() if position > shown]
         # Outside of the lock, because visible() calls authorizers of plugins.
         found = [(position, entry) for position, entry in following if visible is None or visible(entry)]
         entries = [entry for _, entry in found[:size]]
@@ -245,7 +245,7 @@ class Registry(Generic[E]):
             return entries, None
         return entries, _cursor_of(self._kind, found[size - 1][0], entries[-1].key)
 
-    def _positioned(self) -> list[tuple[int, E]]:
+    def _visible_positions(self) -> list[tuple[int, E]]:
         """Return all visible entries in order, each with its position."""
         with self._lock:
             # Sorted when it is read, because a name is rarely added again.
@@ -263,7 +263,7 @@ class Registry(Generic[E]):
     def _announce_freed(self) -> None:
         self._loop.hand_over(self._notify_freed)
 
-    def _changed(self) -> None:
+    def _notify_observers(self) -> None:
         for observer in self._observers:
             observer()
 

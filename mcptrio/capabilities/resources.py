@@ -44,7 +44,7 @@ class Resources:
         self._calls = calls
         self._ttl_ms = settings.list_ttl_ms
         size = settings.page_size
-        self._pages = PageCache(index.resources, "resources", self._listed, size=size)
+        self._pages = PageCache(index.resources, "resources", self._list_result, size=size)
         self._template_pages = PageCache(index.templates, "resourceTemplates", self._listed_templates, size=size)
         self.handlers: dict[str, Handler] = {
             "resources/list": self._list,
@@ -60,7 +60,7 @@ class Resources:
         visible = self._access.visible(scope.principal)
         return self._template_pages.page(scope.request.peer.revision, params.cursor, visible)
 
-    def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
+    def _list_result(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
         return ListResourcesResult(resources=listed, next_cursor=cursor, ttl_ms=self._ttl_ms)
 

@@ -73,7 +73,7 @@ class TaskCalls:
         policy = partial(policy_of, mark, owner, self._settings)
         if peer.revision.tasks is TaskCreation.BY_CLIENT:
             if params.task is not None:
-                return await self._tasks.submit(scope, self._wanted(params, mark, policy()))
+                return await self._tasks.submit(scope, self._requested_policy(params, mark, policy()))
             if mark.task == "required":
                 raise MethodNotFound(f"{params.name} takes long: call it with `task`{_or_start(params.name, mark)}")
             return None
@@ -98,7 +98,7 @@ class TaskCalls:
         return None
 
     @staticmethod
-    def _wanted(params: CallToolParams, mark: ToolMark, policy: TaskPolicy) -> TaskPolicy:
+    def _requested_policy(params: CallToolParams, mark: ToolMark, policy: TaskPolicy) -> TaskPolicy:
         """Return the policy with the client's ttl, if it is shorter."""
         assert params.task is not None
         if mark.task == "never":

@@ -37,7 +37,7 @@ class TaskResults:
         scope.begin(max(1.0, (record.expires or inf) - time.time()))
         document = await _WaitingClient(self._tasks, scope, params.task_id).wait()
         result = document.outcome(scope.request.peer.revision)
-        result["_meta"] = {**(result.get("_meta") or {}), **_related(params.task_id)}
+        result["_meta"] = {**(result.get("_meta") or {}), **_related_meta(params.task_id)}
         return result
 
 
@@ -101,7 +101,7 @@ class _WaitingClient:
     async def _ask(self, key: str, wire: dict[str, Any], cancel_scope: trio.CancelScope) -> None:
         scope = self._scope
         params = dict(wire.get("params") or {})
-        params["_meta"] = {**(params.get("_meta") or {}), **_related(self._id)}
+        params["_meta"] = {**(params.get("_meta") or {}), **_related_meta(self._id)}
         answer: dict[str, Any]
         with cancel_scope:
             try:
@@ -117,5 +117,5 @@ class _WaitingClient:
             await self._tasks.answer(scope, self._id, {key: answer})
 
 
-def _related(id: str) -> dict[str, Any]:
+def _related_meta(id: str) -> dict[str, Any]:
     return {RELATED_TASK: {"taskId": id}}

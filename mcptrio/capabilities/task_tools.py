@@ -125,15 +125,15 @@ class TaskTools:
 
     async def _ask(self, context: Context, id: str, document: TaskDocument) -> bool:
         """Pass the open questions to the client of this call. Returns False if it does not support them."""
-        inputs, own = inputs_of(context), document.revision
+        inputs, task_revision = inputs_of(context), document.revision
         questions = {
-            key: RelayedQuestion.of(own.structure(wire, InputRequest), f"{id}:{key}")
+            key: RelayedQuestion.of(task_revision.structure(wire, InputRequest), f"{id}:{key}")
             for key, wire in document.questions.items()
         }
         if not all(declares(inputs.scope.request.peer, each.capability) for each in questions.values()):
             return False
         answers = await inputs.ask(list(questions.values()))
-        wire = {key: own.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
+        wire = {key: task_revision.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
         await self._tasks.answer(inputs.scope, id, wire)
         return True
 

@@ -77,8 +77,8 @@ class Tools:
         self._state = state
         self._on_task_tool = on_task_tool
         size = settings.page_size
-        self._pages = PageCache(registry, "tools", partial(self._listed, fallback=False), size=size)
-        self._fallback_pages = PageCache(registry, "tools", partial(self._listed, fallback=True), size=size)
+        self._pages = PageCache(registry, "tools", partial(self._list_result, fallback=False), size=size)
+        self._fallback_pages = PageCache(registry, "tools", partial(self._list_result, fallback=True), size=size)
         self._has_fallback = False  # True once a tool with fallback tools was added
         self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
         self._task_tools = TaskTools(self.tasks)
@@ -144,7 +144,7 @@ class Tools:
             if not entry.owner.is_hidden and (not self._access.is_restricted or self._may_list(scope, entry)):
                 yield key
 
-    def _listed(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
+    def _list_result(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
         shown = [each for entry in entries for each in (fallback and entry.fallback) or (entry,)]
         return ListToolsResult(
             tools=tuple(entry.tool for entry in shown),
@@ -260,9 +260,9 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
             return value
         if entry.output_validator is not None:
             _check_output(entry, value)
-            return _structured(entry, value, value)
+            return _structured_result(entry, value, value)
         if entry.output.is_structured:
-            return _structured(entry, value, entry.output.encode(value))
+            return _structured_result(entry, value, entry.output.encode(value))
         if type(value) is str and len(value) <= entry.max_text:
             return CallToolResult(content=(TextContent(text=value),))
         return CallToolResult(content=cut_texts(blocks_of(value), entry.max_text))
@@ -270,7 +270,7 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
         return internal_error_result(entry.key, error)
 
 
-def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
+def _structured_result(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
     text = encoded if type(encoded) is str else ""
     if entry.mark.text is not None:
         rendered = run_guarded_sync(entry.mark.text, value)

@@ -94,9 +94,11 @@ async def command(
         if each.name == tool:
             found = each
             break
-    own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
+    option_names = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
     if found is None and tool.startswith("--"):
-        raise ConfigError(f"no option {quote_name(tool)}{did_you_mean(tool, own)}; options of a tool follow its name")
+        raise ConfigError(
+            f"no option {quote_name(tool)}{did_you_mean(tool, option_names)}; options of a tool follow its name"
+        )
     # A hidden tool can still be called, and the server's answer then names the missing scope.
     unlisted = await cmd.unlisted("tool", tool, names) if found is None and not no_check else None
     if unlisted is not None and _HELP[0] in words:
@@ -109,7 +111,7 @@ async def command(
         return ExitCode.DONE
     given = await _base(cmd, base)
     schema = found.input_schema if found is not None else {}
-    arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
+    arguments = read_arguments([*as_words(words, schema, option_names)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
     with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
@@ -160,7 +162,7 @@ async def show_result(
         return code
     if result.is_error:
         answer = " ".join(each.text for each in result.content if isinstance(each, TextContent))
-        # A plugin in this process has logged its failure already, with the author's frames.
+        # A plugin in this process has already logged its failure, with the author's frames.
         if cmd.console.has_shown(answer):
             return code
         # A plugin that is not configured warns at the start, and returns the same text for each call.

@@ -281,7 +281,7 @@ def _over_stdio(settings: ServeSettings) -> None:
     from mcptrio.serve.process import ReadyStatus, run
     from mcptrio.serve.stdio import serve_process
 
-    # The parent of an isolated plugin has authenticated the caller already.
+    # The parent of an isolated plugin has already authenticated the caller.
     trusts_forwarded_caller = settings.options["isolated"]
     identify = None if trusts_forwarded_caller else identify_by(settings.config)
     # A client connects a pipe. At a terminal there is a user, who needs an explanation.

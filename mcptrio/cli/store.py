@@ -52,7 +52,7 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
     else:
         layout = TerminalLayout.of_stdout()
         rows = [
-            ("ok" if each.is_ok else "problem", each.name, printable(_described(each.found, each.advice, each.is_ok)))
+            ("ok" if each.is_ok else "problem", each.name, printable(_describe(each.found, each.advice, each.is_ok)))
             for each in found
         ]
         click.echo(layout.table((), rows, styles=_STYLES))
@@ -108,5 +108,5 @@ async def _queues(url: str, settings: StoreSettings) -> Sequence[TaskQueue]:
         return await stores.tasks.queues()
 
 
-def _described(found: str, advice: str, is_ok: bool) -> str:
+def _describe(found: str, advice: str, is_ok: bool) -> str:
     return found if is_ok or not advice else f"{found}; {advice}"

@@ -2,7 +2,7 @@
 
 A token is printed once, when it is made, alone on standard output.
 
-Exit codes: 0 done; 1 the token does not exist, or exists already; 2 invalid usage or configuration.
+Exit codes: 0 done; 1 the token does not exist, or already exists; 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -78,14 +78,14 @@ class Client:
         self._cache = Cache(options.cache_entries)
         self._supervisor = ClientSupervisor(
             traced(openers),
-            lambda: ClientSession(options, self._log_level, self._notified),
+            lambda: ClientSession(options, self._log_level, self._on_notification),
             self._session_replaced,
             options,
             self._watcher,
         )
         self._requests = ClientRequests(self._supervisor, options)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=self.name)
-        self._subscriber = Subscriber(self._supervisor, self._changed, options)
+        self._subscriber = Subscriber(self._supervisor, self._on_change, options)
         self._task_listener = TaskListener(self._supervisor, self._subscriber)
 
     # The server
@@ -428,7 +428,7 @@ class Client:
 
     # Notifications
 
-    def _notified(self, event: NotificationReceived | CancelReceived) -> None:
+    def _on_notification(self, event: NotificationReceived | CancelReceived) -> None:
         if isinstance(event, CancelReceived):
             self._subscriber.cancelled_by_server(event.id)
             return
@@ -440,10 +440,10 @@ class Client:
         change = Change.of(method, params)
         if change is not None:
             self._watcher.changed(change)
-            self._changed(change)
+            self._on_change(change)
         self._subscriber.notify(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
 
-    def _changed(self, change: Change) -> None:
+    def _on_change(self, change: Change) -> None:
         if change.kind == "tools":
             self._tools.forget()
         else:

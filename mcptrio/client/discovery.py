@@ -85,9 +85,9 @@ def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, reques
     if answer is None:
         return Handshake()
     if isinstance(answer, Response):
-        return _discovered(answer.result)
+        return _read_discovery(answer.result)
     if isinstance(answer, ErrorResponse):
-        return _refused(int(answer.code), answer.data, requested, MCPError(answer.message, code=answer.code))
+        return _read_refusal(int(answer.code), answer.data, requested, MCPError(answer.message, code=answer.code))
     if answer.status is None or answer.status in (401, 403) or answer.status >= 500:
         return Fail(answer)
     if answer.reply is not None:
@@ -95,11 +95,11 @@ def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, reques
         if answer.status == 404 and code == Code.METHOD_NOT_FOUND:
             # Only per-request revisions answer an unknown method with this status, and server/discover is optional.
             return PerRequest(requested, None)
-        return _refused(code, answer.reply.data, requested, answer.reply)
+        return _read_refusal(code, answer.reply.data, requested, answer.reply)
     return Handshake() if 400 <= answer.status < 500 or answer.status < 300 else Fail(answer)
 
 
-def _discovered(result: dict[str, Any]) -> Verdict:
+def _read_discovery(result: dict[str, Any]) -> Verdict:
     versions = result.get("supportedVersions")
     if not isinstance(versions, list):
         # Some older servers answer every method with their own result.
@@ -108,7 +108,7 @@ def _discovered(result: dict[str, Any]) -> Verdict:
     return PerRequest(version, result) if version is not None else Handshake()
 
 
-def _refused(code: int, data: Any, requested: str, error: MCPError) -> Verdict:
+def _read_refusal(code: int, data: Any, requested: str, error: MCPError) -> Verdict:
     if code not in _MODERN_CODES:
         return Handshake()
     if code != Code.UNSUPPORTED_PROTOCOL_VERSION:

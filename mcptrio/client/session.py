@@ -286,7 +286,7 @@ class ClientSession:
         revision = self.server.revision if self.server is not None else LATEST_HANDSHAKE
         event = self._connection.receive(message, revision)
         if isinstance(event, NotificationReceived):
-            self._notified(event)
+            self._receive_notification(event)
         elif isinstance(event, RequestReceived):
             if self._server_requests is not None:
                 self._server_requests.start(event)
@@ -348,7 +348,7 @@ class ClientSession:
                     f"{self.link.name} does not declare the capability `{row.capability}`, so {method} was not sent"
                 )
 
-    def _notified(self, event: NotificationReceived) -> None:
+    def _receive_notification(self, event: NotificationReceived) -> None:
         params = event.params
         if isinstance(params, ProgressParams):
             self._calls.progressed(params)

@@ -103,11 +103,11 @@ class ToolCall:
     async def _run(self, work: CallWork) -> None:
         with self._scope:
             try:
-                self.end(await work(progress=self._report, created=self._created))
+                self.end(await work(progress=self._report, created=self._on_task))
             except MCPTrioError as error:
                 self.end(error)
 
-    def _created(self, task: ClientTask) -> None:
+    def _on_task(self, task: ClientTask) -> None:
         self._task = task
         self._settled.set()
 

@@ -22,18 +22,18 @@ _NO_HEADERS: Mapping[str, tuple[str, ...]] = {}
 
 def traced(openers: Sequence[LinkOpener]) -> list[LinkOpener]:
     """Return openers whose links are traced."""
-    return [_traced(opener) for opener in openers]
+    return [_with_tracing(opener) for opener in openers]
 
 
-def _traced(opener: LinkOpener) -> LinkOpener:
+def _with_tracing(opener: LinkOpener) -> LinkOpener:
     def open(receive: Receiver) -> AbstractAsyncContextManager[Link]:
-        return opener(receive) if TRACING.tracer is None else _opened(opener, receive)
+        return opener(receive) if TRACING.tracer is None else _open_traced(opener, receive)
 
     return open
 
 
 @asynccontextmanager
-async def _opened(opener: LinkOpener, receive: Receiver) -> AsyncIterator[Link]:
+async def _open_traced(opener: LinkOpener, receive: Receiver) -> AsyncIterator[Link]:
     def received(message: Request | Notification) -> None:
         with notified(message):
             receive(message)

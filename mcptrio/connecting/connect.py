@@ -136,7 +136,7 @@ async def connect(
         raise ConfigError(f"prefer: expected 'handshake', got {prefer!r}")
     if log_level is not None and log_level not in LEVELS:
         raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
-    target = _resolved(target)
+    target = _resolve(target)
     link_openers, default_name, can_restart = openers(target)
     # A channel cannot be opened twice, and a server that this client opens ends with the connection.
     if restart and not can_restart:
@@ -184,7 +184,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     Raises:
         ConfigError: The value is not a valid target.
     """
-    target = _resolved(target)
+    target = _resolve(target)
     if isinstance(target, Command):
         if not target.args:
             raise ConfigError("target: expected a command, got an empty one")
@@ -203,7 +203,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     )
 
 
-def _resolved(target: Target) -> Target:
+def _resolve(target: Target) -> Target:
     """Return a target as an object: a URL as an Endpoint, a command as a Command, an entry of mcp.json as either."""
     if isinstance(target, str):
         return _parse_target(target)

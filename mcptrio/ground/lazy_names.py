@@ -34,7 +34,7 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
         return value
 
     def names() -> list[str]:
-        own = ["__version__"] if hasattr(sys.modules[module], "__version__") else []
-        return [*homes, *own]
+        version_name = ["__version__"] if hasattr(sys.modules[module], "__version__") else []
+        return [*homes, *version_name]
 
     return get, names

@@ -177,13 +177,13 @@ def _lines(error: BaseException, *, full: bool, shown: str) -> Iterator[str]:
         if link or head not in shown:
             yield f"{link} {head}".lstrip()
         notes = getattr(each, "__notes__", None)
-        yield from _indented(note for note in (notes if isinstance(notes, list) else ()) if isinstance(note, str))
-        yield from _indented(_frame_lines(each, full=full))
+        yield from _indent(note for note in (notes if isinstance(notes, list) else ()) if isinstance(note, str))
+        yield from _indent(_frame_lines(each, full=full))
         if isinstance(each, SyntaxError):
-            yield from _indented(_syntax_error_lines(each))
+            yield from _indent(_syntax_error_lines(each))
         if isinstance(each, BaseExceptionGroup):
             for number, member in enumerate(each.exceptions[:MAX_MEMBERS], 1):
-                for place, line in enumerate(_indented(_lines(member, full=full, shown=""))):
+                for place, line in enumerate(_indent(_lines(member, full=full, shown=""))):
                     yield f"  {line}" if place else f"  {number}. {line.lstrip()}"
             if (more := len(each.exceptions) - MAX_MEMBERS) > 0:
                 yield f"  … {more} more"
@@ -258,10 +258,10 @@ def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
                 [text] = traceback.StackSummary.from_list([summary]).format()
                 yield from (line.removeprefix("  ") for line in text.rstrip("\n").split("\n"))
         else:
-            yield _folded([frame for frame, _ in part])
+            yield _fold([frame for frame, _ in part])
 
 
-def _folded(frames: list[FrameType]) -> str:
+def _fold(frames: list[FrameType]) -> str:
     names = list(dict.fromkeys(_library(frame) or "repeated calls" for frame in frames))
     noun = "frame" if len(frames) == 1 else "frames"
     return f"… {len(frames)} {noun} of {', '.join(names)}"
@@ -282,9 +282,11 @@ def _syntax_error_lines(error: SyntaxError) -> Iterator[str]:
 
 
 def _frame_fields(error: BaseException) -> list[dict[str, Any]]:
-    own = [(summary.filename, summary.lineno, summary.name) for frame, summary in _frames(error) if not _library(frame)]
-    return [{"file": file, "line": line, "function": name} for file, line, name in own[-MAX_FRAMES:]]
+    summaries = [
+        (summary.filename, summary.lineno, summary.name) for frame, summary in _frames(error) if not _library(frame)
+    ]
+    return [{"file": file, "line": line, "function": name} for file, line, name in summaries[-MAX_FRAMES:]]
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {part}" for line in lines for part in line.split("\n"))

@@ -151,7 +151,7 @@ class Approval:
                 return None
             if isinstance(answer, Decision) and answer.allowed is True:
                 try:
-                    return _edited(request, answer)
+                    return _edited_arguments(request, answer)
                 # What the user has approved cannot be sent, so nothing is sent.
                 except (TypeError, ValueError, InvalidParams) as error:
                     _log.exception("the edited arguments cannot be used")
@@ -207,7 +207,7 @@ class Approval:
         return tool, arguments if edited is None else orjson.dumps(edited)
 
 
-def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
+def _edited_arguments(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
     """Return a copy of the arguments that the user has edited; ``None`` if the user has edited none.
 
     Raises:

@@ -153,11 +153,11 @@ class Auditor:
             at=at,
             server=server,
             kind=kind,
-            name=str(self._redacted(entry.name)),
-            arguments=self._redacted(entry.arguments) if entry.arguments is not None else None,
+            name=str(self._redact_guarded(entry.name)),
+            arguments=self._redact_guarded(entry.arguments) if entry.arguments is not None else None,
             # The outcome is missing after an exception of another kind.
             outcome=entry.outcome or "failed",
-            detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
+            detail=str(self._redact_guarded(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
             task_id=entry.task_id,
         )
@@ -166,7 +166,7 @@ class Auditor:
         if isinstance(outcome, Failure):
             _log.error("audit record lost: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
 
-    def _redacted(self, value: Any) -> Any:
+    def _redact_guarded(self, value: Any) -> Any:
         # Guarded, because a function of the application runs on data of a server.
         outcome = run_guarded_sync(self._redact, value)
         if isinstance(outcome, Failure):

@@ -295,8 +295,8 @@ class Host:
         encoded = dict(arguments or {})
         member = self._server_named("prompts", name)
         with self._auditor.record(member.name, "prompt", name, encoded) as entry:
-            own = entry.name = (await find(member, "prompts", name)).own_name
-            return await member.ask(lambda client: client.get_prompt(own, encoded, timeout=timeout, progress=progress))
+            prompt = entry.name = (await find(member, "prompts", name)).own_name
+            return await member.ask(lambda it: it.get_prompt(prompt, encoded, timeout=timeout, progress=progress))
 
     async def complete(
         self,
@@ -332,8 +332,8 @@ class Host:
         with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
             if of == "prompt":
                 entry.name = (await find(member, "prompts", name)).own_name
-            own = entry.name
-            return await member.ask(lambda client: client.complete(of, own, argument, value, context=context))
+            own_name = entry.name
+            return await member.ask(lambda client: client.complete(of, own_name, argument, value, context=context))
 
     # Changes
 
@@ -404,8 +404,8 @@ class Host:
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
                 raise ConfigError(f"expected a name with its own prefix, got {name!r}, as `{other.name}` has")
-        own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
-        guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)
+        handlers = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
+        guard = QuestionGuard(handlers, name, where, self._approval, self._auditor, self._options)
         member = self._members[name] = ManagedServer(
             name,
             prefix=prefix,

@@ -85,7 +85,7 @@ class QuestionGuard:
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
         assert self._handlers.sample is not None
         arguments: dict[str, Any] = LATEST.unstructure(params)
-        with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._reserved() as is_free:
+        with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._reserve() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
                 raise Overloaded(_TOO_MANY)
@@ -134,7 +134,7 @@ class QuestionGuard:
         assert handler is not None
         # The server's own name could imitate another server, so the user's name replaces it.
         question = attrs.evolve(question, server=self._server)
-        with self._auditor.record(self._server, kind, name, arguments) as entry, self._reserved() as is_free:
+        with self._auditor.record(self._server, kind, name, arguments) as entry, self._reserve() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
                 # Declined, so that the server cannot distinguish a busy user from one who refuses.
@@ -157,7 +157,7 @@ class QuestionGuard:
             return answer
 
     @contextmanager
-    def _reserved(self) -> Iterator[bool]:
+    def _reserve(self) -> Iterator[bool]:
         """Count a question during the block. Yields ``False`` if too many are waiting."""
         if self._waiting >= self._options.questions:
             yield False

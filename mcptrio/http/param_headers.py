@@ -71,7 +71,7 @@ def decode_value(name: str, value: str) -> str:
         HeaderMismatch: The value has an illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
     """
     if _LEGAL.fullmatch(value) is None:
-        raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_shown(value)}")
+        raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_quote(value)}")
     if not (
         value.startswith(BASE64_PREFIX)
         and value.endswith(_BASE64_SUFFIX)
@@ -83,10 +83,10 @@ def decode_value(name: str, value: str) -> str:
         raw = b64decode(inner, validate=True)
         text = raw.decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise HeaderMismatch(f"header {name}: expected Base64 of UTF-8, got {_shown(value)}") from error
+        raise HeaderMismatch(f"header {name}: expected Base64 of UTF-8, got {_quote(value)}") from error
     if b64encode(raw).decode("ascii") != inner:
         # b64decode ignores trailing bits. With two spellings of one value, a router and this server could disagree.
-        raise HeaderMismatch(f"header {name}: expected canonical Base64, got {_shown(value)}")
+        raise HeaderMismatch(f"header {name}: expected canonical Base64, got {_quote(value)}")
     return text
 
 
@@ -159,10 +159,10 @@ def _is_equal(text: str, value: Any) -> bool:
 
 
 def _mismatch(name: str, header: str | None, body: Any) -> HeaderMismatch:
-    got = "no header" if header is None else _shown(header)
-    return HeaderMismatch(f"header mismatch: {name} is expected to be {_shown(body)} as in the body, got {got}")
+    got = "no header" if header is None else _quote(header)
+    return HeaderMismatch(f"header mismatch: {name} is expected to be {_quote(body)} as in the body, got {got}")
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _MAX_QUOTED_CHARS else text[:_MAX_QUOTED_CHARS] + "…"

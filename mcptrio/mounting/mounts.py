@@ -101,7 +101,7 @@ class Mounts:
     @tool(title="Mounted servers", read_only=True, idempotent=True, open_world=False)
     async def list_mounts(self) -> ListedMounts:
         """List the servers whose tools are offered here: whether each is connected, and the last error."""
-        return ListedMounts(mounts=tuple(_listed(server) for server in self._servers.values()))
+        return ListedMounts(mounts=tuple(_describe(server) for server in self._servers.values()))
 
     @tool(title="Restart a mounted server", read_only=False, destructive=True, idempotent=True, open_world=True)
     async def restart_mount(self, ctx: Context, name: str) -> ListedMount:
@@ -123,7 +123,7 @@ class Mounts:
         with trio.move_on_after(_RESTART_TIMEOUT):
             await server.mount.until_listed()
         await ctx.report_progress(1, 1, server.mount.status.state)
-        return _listed(server)
+        return _describe(server)
 
     # Private
 
@@ -185,7 +185,7 @@ class _Mounted:
             await self._mount.until_listed()
 
 
-def _listed(server: MountedServer) -> ListedMount:
+def _describe(server: MountedServer) -> ListedMount:
     if server.mount is None:
         return ListedMount(name=server.name, state="broken", reason=server.failure)
     status = server.mount.status

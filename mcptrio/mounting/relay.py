@@ -145,7 +145,7 @@ class CallRelay:
 
     def _describe_error(self, error: MCPTrioError) -> str:
         text = describe_reason(str(error), is_isolated=self._forwards_caller)
-        # Errors of the connection begin with the name already.
+        # Errors of the connection already begin with the name.
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
     async def _request_once(

@@ -146,20 +146,20 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
     # The tables that name a server themselves come first, because they take precedence over files.
     for name, table in tables.servers.items():
         if table.file is None and not table.disabled:
-            found[name] = _mounted(name, table, table.entry)
+            found[name] = _mount(name, table, table.entry)
     for own_name, table in tables.servers.items():
         if table.file is None or table.disabled:
             continue
         # A table with `file` and also `command` or `url` is ambiguous, so its server is left out.
         if table.entry:
-            found[own_name] = _mounted(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
+            found[own_name] = _mount(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
             for name, target, failure in _of_file(table.file):
                 if name in found and found[name].table.file is not None:
                     raise ConfigError(f"expected one server {quote_name(name)} in the files, got two")
                 # A table with this name and without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
-                    found[name] = _mounted(name, table, target, failure)
+                    found[name] = _mount(name, table, target, failure)
     return found
 
 
@@ -172,7 +172,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
             yield name, None, str(error)
 
 
-def _mounted(name: str, table: MountTable, target: Any, failure: str | None = None) -> MountedServer:
+def _mount(name: str, table: MountTable, target: Any, failure: str | None = None) -> MountedServer:
     if failure is None:
         try:
             return MountedServer(

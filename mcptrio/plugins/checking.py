@@ -139,9 +139,9 @@ def _serves(plugin: object) -> bool:
 
 def _classes(module: Any) -> list[type]:
     """Return the module's own classes that have marks or hooks."""
-    own = (each for each in list(vars(module).values()) if inspect.isclass(each))
+    classes = (each for each in list(vars(module).values()) if inspect.isclass(each))
     # Classes that the module only imports belong to other modules.
-    return [each for each in own if each.__module__ == module.__name__ and _serves(each)]
+    return [each for each in classes if each.__module__ == module.__name__ and _serves(each)]
 
 
 def _methods(cls: type) -> list[str]:

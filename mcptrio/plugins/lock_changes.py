@@ -49,7 +49,7 @@ def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
     Plugins without a distribution and without entries, such as the middleware of mcptrio, are left out.
     """
     found = {
-        name: _locked(plugin, catalog)
+        name: _lock_entry(plugin, catalog)
         for name, plugin in sorted(plugins.items())
         if plugin.state in ("loaded", "running")
     }
@@ -106,7 +106,7 @@ def _changes(
             yield LockChange(plugin=plugin, kind=kind, name=name, what=f"{in_words(different)} changed")
 
 
-def _locked(plugin: Plugin, catalog: Catalog) -> LockedPlugin:
+def _lock_entry(plugin: Plugin, catalog: Catalog) -> LockedPlugin:
     offered: dict[Kind, dict[str, Any]] = {
         "tools": {each.key: each.tool for each in catalog.registries["tools"] if each.owner is plugin},
         "prompts": {each.key: each.prompt for each in catalog.registries["prompts"] if each.owner is plugin},

@@ -103,7 +103,7 @@ class PluginManager:
             # Unwanted plugins are not imported. They are listed as disabled, so that they can be enabled later.
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
-                plugin = _installed(name, point)
+                plugin = _installed_plugin(name, point)
                 if unwanted:
                     plugin.disable()
                     self._add_to_list(plugin)
@@ -137,7 +137,7 @@ class PluginManager:
         for name, points in installed_entry_points().items():
             if name not in self.plugins:
                 point = points[0]
-                self._add_to_list(_installed(name, point, "disabled"))
+                self._add_to_list(_installed_plugin(name, point, "disabled"))
 
     def renew(self, plugin: Plugin) -> bool:
         """Load a plugin again: without a new import if it was imported and runs in the same process as before.
@@ -246,7 +246,7 @@ class PluginManager:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
 
         Raises:
-            ValueError: The object is registered already.
+            ValueError: The object is already registered.
         """
         for holder in self.plugins.values():
             if holder.hooks is not None and holder.hooks.is_registered(part):
@@ -297,17 +297,17 @@ class PluginManager:
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():
-            own: dict[str, Callable[..., Awaitable[None]]] = {}
+            transports: dict[str, Callable[..., Awaitable[None]]] = {}
             for outcome in self._outcomes(plugin, "transports", {}):
                 if not isinstance(outcome, Failure):
-                    outcome = run_guarded_sync(_take_transports, plugin, offered, own, outcome.value)
+                    outcome = run_guarded_sync(_take_transports, plugin, offered, transports, outcome.value)
                 if isinstance(outcome, Failure):
                     failed(plugin, f"transports failed: {_text(outcome.error)}", outcome.error)
                     break
             else:
-                offered.update({name: (plugin.label, serve) for name, serve in own.items()})
-                if own:
-                    plugin.offers["transports"] = list(own)
+                offered.update({name: (plugin.label, serve) for name, serve in transports.items()})
+                if transports:
+                    plugin.offers["transports"] = list(transports)
         return {name: serve for name, (_, serve) in offered.items()}
 
     def quarantine(self, plugin: Plugin, failure: str, error: BaseException | None = None) -> PluginError:
@@ -406,7 +406,7 @@ class PluginManager:
             raise error
 
 
-def _installed(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
+def _installed_plugin(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
     distribution, version = distribution_of(point)
     return Plugin(name=name, distribution=distribution, version=version, load=point.load, state=state)
 
@@ -431,20 +431,20 @@ def _describe_error(error: BaseException, plugin: Plugin) -> str:
 def _take_transports(
     plugin: Plugin,
     offered: Mapping[str, tuple[str, object]],
-    own: dict[str, Callable[..., Awaitable[None]]],
+    plugin_transports: dict[str, Callable[..., Awaitable[None]]],
     result: object,
 ) -> None:
-    """Check the transports in the result of a hook, and add them to ``own``."""
+    """Check the transports in the result of a hook, and add them to ``plugin_transports``."""
     if not isinstance(result, Mapping):
         raise TypeError(f"expected a dict of names and async functions, got {type(result).__name__}")
     transports: Mapping[Any, Any] = result
     for name, serve in transports.items():
         if not isinstance(name, str) or not name or name in BUILT_IN:
             raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
-        if name in own or name in offered:
+        if name in plugin_transports or name in offered:
             other = offered[name][0] if name in offered else plugin.label
             raise ValueError(f"transport {quote_name(name)} of {plugin.label} is already offered by {other}")
         offer: Callable[..., Awaitable[None]] = serve
         if not callable(serve):
             raise TypeError(f"transport {quote_name(name)}: expected an async function, got {type(serve).__name__}")
-        own[name] = offer
+        plugin_transports[name] = offer

@@ -42,7 +42,7 @@ class PluginRedactions:
 
     def add(self, plugin: str, redaction: Redaction) -> None:
         """Add a redaction to the plugin's last registration."""
-        # The redaction may exist already: from an earlier registration of its plugin, or from the embedding program.
+        # The redaction may already exist: from an earlier registration of its plugin, or from the embedding program.
         is_new = redaction not in self._all
         if is_new:
             self._all.append(redaction)

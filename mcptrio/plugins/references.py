@@ -17,10 +17,10 @@ __all__ = ["reference_warnings"]
 def reference_warnings(catalog: Catalog, plugin: Plugin) -> Iterator[str]:
     """Yield a sentence for each ``{tool:NAME}`` and each completion whose target does not exist."""
     offered = plugin.offers.get("tools", [])
-    for own, name in plugin.named_tools.items():
+    for tool, name in plugin.named_tools.items():
         if name not in offered and name not in plugin.withheld:
             known = [each.removeprefix(f"{plugin.prefix}_") for each in offered]
-            yield f"a description contains {{tool:{own}}}, but the plugin has no tool `{own}`{suggest(own, known)}"
+            yield f"a description contains {{tool:{tool}}}, but the plugin has no tool `{tool}`{suggest(tool, known)}"
     prompts = {each.key: [argument.name for argument in each.prompt.arguments] for each in catalog.prompts.registry}
     templates = {
         each.key: list(each.template.variables) for each in catalog.resources.templates if each.template is not None

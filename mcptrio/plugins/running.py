@@ -247,7 +247,7 @@ class RunningPlugins:
         if lifespan is not None:
             # At least LEAVE_TIMEOUT, so that clean-up is not cancelled before it begins.
             await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
-            # A lifespan that failed has been removed already.
+            # A lifespan that failed has already been removed.
             self._lifespans.pop(name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
@@ -300,7 +300,7 @@ class RunningPlugins:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):
             if isinstance(outcome.error, PluginError) and plugin.state == "quarantined":
-                # A hook has failed, and its error is stored in the plugin already.
+                # A hook has failed, and its error is already stored in the plugin.
                 self._contributions.withdraw_failed(plugin)
             else:
                 failed(outcome.error)

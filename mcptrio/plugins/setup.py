@@ -262,18 +262,18 @@ class PluginSetup(CatalogRegistrar):
     def _offer_tool(self, function: Any, mark: ToolMark) -> str:
         """Add a tool under the name that clients see, unless the operator withholds it."""
         plugin, registry = self._plugin, self._catalog.tools.registry
-        own = mark.name or str(getattr(function, "__name__", ""))
-        name = prefixed_name(plugin.prefix, own)
+        own_name = mark.name or str(getattr(function, "__name__", ""))
+        name = prefixed_name(plugin.prefix, own_name)
         if registry.is_taken(name, plugin) and not plugin.prefix and plugin.prefers_no_prefix:
-            name = prefixed_name(plugin.name, own)
-            plugin.warnings.append(f"tool {own} is offered as {name}: {own} is taken")
-            plugin.renamed[own] = name
+            name = prefixed_name(plugin.name, own_name)
+            plugin.warnings.append(f"tool {own_name} is offered as {name}: {own_name} is taken")
+            plugin.renamed[own_name] = name
         if plugin.distribution is not None:
             _check_name(plugin, name)
-        # The names of an isolated plugin have their prefix already.
-        unprefixed = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own
+        # The names of an isolated plugin already have their prefix.
+        unprefixed = name.removeprefix(f"{plugin.prefix or plugin.name}_") if plugin.isolated else own_name
         for policy in (self._policy, plugin.policy.tools):
-            reason = policy.withholds(name, own, unprefixed, read_only=mark.read_only)
+            reason = policy.withholds(name, own_name, unprefixed, read_only=mark.read_only)
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name

@@ -71,30 +71,30 @@ def shown_settings(
             return variable
         return (where(("plugins", plugin.name, name)) or "the configuration") if name in table else _DEFAULT
 
-    own = {name: value for name, value in table.items() if name not in policy}
+    plugin_table = {name: value for name, value in table.items() if name not in policy}
     if cls is not None and isinstance(plugin.config, cls):
         for attribute in attrs.fields(cls):
             if attribute.init:
                 name = attribute.alias or attribute.name
                 source = origin(name, with_class=True)
-                by_reference = source != variable_of((plugin.name, name)) and has_reference(own.get(name))
+                by_reference = source != variable_of((plugin.name, name)) and has_reference(plugin_table.get(name))
                 value = getattr(plugin.config, attribute.name)
-                yield _shown(
+                yield _shown_setting(
                     name, value, source, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute))
                 )
     else:
         # The class is unknown or has refused the values, so those in the file are shown.
-        shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
-        for name, value in own.items():
+        shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(plugin_table)
+        for name, value in plugin_table.items():
             hidden = has_reference(value) or name not in shown
-            yield _shown(name, value, origin(name, with_class=False), is_secret=hidden)
+            yield _shown_setting(name, value, origin(name, with_class=False), is_secret=hidden)
     for attribute in attrs.fields(PluginPolicy):
         source = origin(attribute.name, with_class=True)
         if source != _DEFAULT:
-            yield _shown(attribute.name, getattr(plugin.policy, attribute.name), source, is_secret=False)
+            yield _shown_setting(attribute.name, getattr(plugin.policy, attribute.name), source, is_secret=False)
 
 
-def _shown(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
+def _shown_setting(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
     """Make a setting for display, without its value if the value is secret."""
     text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_plain(value, name)).decode()
     text = HIDDEN if text == f'"{HIDDEN}"' else text

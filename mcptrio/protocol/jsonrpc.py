@@ -76,7 +76,7 @@ def decode(
     # Measured before parsing: see mcptrio.protocol.json_shape. Of a short message, only the depth can be too large.
     shape = None if size <= MAX_LIGHT_BYTES and _is_shallow(data, limits.depth) else measure(data, limits.values)
     if shape is not None and (problem := _too_many(shape, limits)) is not None:
-        return _unparsed(data, problem)
+        return _refuse_oversized(data, problem)
     if data[:3] == _BOM:  # RFC 8259 section 8.1 allows to ignore it; .NET and PowerShell write one
         data = data[3:]
     try:
@@ -312,7 +312,7 @@ def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
     return _malformed(text, _readable_id(value), answers=known)
 
 
-def _unparsed(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
+def _refuse_oversized(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
     """Return the refusal of a message that is too large to be parsed, with its id if that can be found."""
     found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
     is_call, id = found if found is not None else (True, None)

@@ -78,7 +78,7 @@ def _insufficient_scope(message: str, data: Mapping[str, Any]) -> MCPError | Non
     return InsufficientScope(message, scopes=frozenset(scopes)) if scopes is not None else None
 
 
-def _overloaded(message: str, data: Mapping[str, Any]) -> MCPError | None:
+def _overload_error(message: str, data: Mapping[str, Any]) -> MCPError | None:
     seconds = data.get("retryAfter")
     # A bool is an int in Python, but no valid time.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < inf:
@@ -104,7 +104,7 @@ def _unsupported_version(_: str, data: Mapping[str, Any]) -> MCPError | None:
     return UnsupportedProtocolVersion(requested, supported)
 
 
-def _url_required(message: str, data: Mapping[str, Any]) -> MCPError | None:
+def _url_required_error(message: str, data: Mapping[str, Any]) -> MCPError | None:
     elicitations = data.get("elicitations")
     if not isinstance(elicitations, list) or not all(isinstance(each, dict) for each in elicitations):
         return None
@@ -119,10 +119,10 @@ _PLAIN: Final = (ParseError, InvalidRequest, MethodNotFound, InvalidParams, Inte
 _FROM_SERVER: Final[Mapping[type[MCPError], _Read]] = {
     ResourceNotFound: _resource_not_found,
     InsufficientScope: _insufficient_scope,
-    Overloaded: _overloaded,
+    Overloaded: _overload_error,
     MissingClientCapability: _missing_capability,
     UnsupportedProtocolVersion: _unsupported_version,
-    URLElicitationRequired: _url_required,
+    URLElicitationRequired: _url_required_error,
     **{cls: _plain(cls) for cls in _PLAIN},
 }
 """The first class whose code and data match is used."""

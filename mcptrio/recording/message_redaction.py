@@ -71,16 +71,16 @@ class MessageRedactor:
 
     def _text(self, text: str) -> str:
         if len(text) > _MAX_CACHED_CHARS:
-            return self._redacted(text)
+            return self._redact_text(text)
         if len(self._redacted_texts) >= _MAX_CACHED or self._cached_redactions != len(self._redactions):
             self._redacted_texts.clear()
             self._cached_redactions = len(self._redactions)
         redacted = self._redacted_texts.get(text)
         if redacted is None:
-            redacted = self._redacted_texts[text] = self._redacted(text)
+            redacted = self._redacted_texts[text] = self._redact_text(text)
         return redacted
 
-    def _redacted(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         for redaction in self._redactions:
             outcome = run_guarded_sync(redaction, text)
             # A text that could not be checked is not written.

@@ -73,7 +73,7 @@ class Recorder:
     """Records messages in a file of JSON lines or in memory.
 
     Args:
-        path: The file, which is created with mode 0600, or a recording in memory. If the file is a recording already,
+        path: The file, which is created with mode 0600, or a recording in memory. If the file is already a recording,
             that one is renamed to ``FILE.1``.
         name: The name of the server.
         redactions: Remove secrets from a text. They are called in a thread.

@@ -205,7 +205,7 @@ class _Connection:
             await trio.sleep(seconds / self._speed)
 
     async def _notify(self, request: Request, entry: RecordedEntry) -> None:
-        params = _renumbered(entry.params, request.id)
+        params = _with_live_id(entry.params, request.id)
         if entry.method == "notifications/progress":
             live = (request.params or {}).get("_meta")
             # The live client has not asked for progress.
@@ -237,13 +237,13 @@ class _Connection:
 def _response(id: RequestId, message: Mapping[str, Any]) -> Response | ErrorResponse:
     result, error = message.get("result"), message.get("error")
     if isinstance(result, dict):
-        return Response(id, _renumbered(result, id))
+        return Response(id, _with_live_id(result, id))
     error = error if isinstance(error, dict) else {}
     code = error.get("code")
     return ErrorResponse(id, code if isinstance(code, int) else -32603, str(error.get("message")), error.get("data"))
 
 
-def _renumbered(value: Mapping[str, Any], id: RequestId) -> dict[str, Any]:
+def _with_live_id(value: Mapping[str, Any], id: RequestId) -> dict[str, Any]:
     """Return params or a result of a subscription with the id of the live request."""
     if subscription_of(value) is None:
         return dict(value)

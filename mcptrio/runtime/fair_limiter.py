@@ -59,7 +59,7 @@ class FairLimiter:
         """
         client = _client()
         if borrower in self._borrowers:
-            raise RuntimeError("this borrower has a place already")
+            raise RuntimeError("this borrower already has a place")
         # A new call must not overtake the waiting calls of the same client.
         if client in self._waiting or not self._has_room_for(client):
             raise trio.WouldBlock
@@ -94,7 +94,7 @@ class FairLimiter:
         try:
             await waiter.wait()
         except trio.Cancelled:
-            # _serve() may have removed the waiter already.
+            # _serve() may already have removed the waiter.
             waiting = self._waiting.get(client, {})
             waiting.pop(borrower, None)
             if not waiting:

@@ -98,7 +98,7 @@ class Lifespan:
             nursery.cancel_scope.cancel()
 
     async def leave(self, deadline: float) -> None:
-        """Stop the background tasks and leave the lifespan. It is cancelled at ``deadline``, in Trio time."""
+        """Stop the background tasks and leave the lifespan. It is cancelled at ``deadline``, in Trio clock time."""
         self._scope.deadline = deadline
         self._leave.set()
         with trio.move_on_at(deadline + CLOSE_TIMEOUT) as scope:

@@ -63,7 +63,7 @@ class Outgoing:
             trio.TooSlowError: No response in time; the client is told to cancel the request.
             ConnectionClosed: The session ended before the response arrived.
         """
-        # If the caller is cancelled already, the user must not be asked.
+        # If the caller is already cancelled, the user must not be asked.
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             raise ConnectionClosed(self._closed)

@@ -188,7 +188,7 @@ class Supervisor:
         """Pass all messages of a session to a tap from now on, including those of requests in flight."""
         session.add_tap(tap)
         for scope in session.in_flight.values():
-            # Requests with such a sink use the list of taps already.
+            # Requests with such a sink already use the list of taps.
             if not isinstance(scope.outlet, TappedSink | BatchOutlet):
                 scope.outlet = session.tapped(scope.outlet)
                 if isinstance(scope.progress, ProgressReporter):

@@ -103,8 +103,8 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     # Generated structs and enums are described too, to learn the names that msgspec gives to their definitions.
     classes = [*mapper.generated, *mapper.enums]
     shown, made = msgspec.json.schema_components([*msgspec_types, *classes], schema_hook=describe_foreign)
-    # _ordered() copies, because msgspec may use one dict in several places.
-    schemas, definitions = _ordered(list(shown)), _ordered(made)
+    # _with_ordered_choices() copies, because msgspec may use one dict in several places.
+    schemas, definitions = _with_ordered_choices(list(shown)), _with_ordered_choices(made)
     names_of = [definition_name(schema["$ref"]) for schema in schemas[len(msgspec_types) :]]
     if unknown := definitions.keys() - set(names_of):
         # msgspec would make instances of this class without calling __init__, and set its private fields.
@@ -192,13 +192,13 @@ def add_default(schema: dict[str, Any], default: Any) -> None:
 # Private
 
 
-def _ordered(schema: Any) -> Any:
+def _with_ordered_choices(schema: Any) -> Any:
     """Return a copy in which the choices of a ``Literal`` have their original order and a type."""
     if isinstance(schema, list):
-        return [_ordered(item) for item in schema]
+        return [_with_ordered_choices(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    copied = {key: value if key == CHOICES else _ordered(value) for key, value in schema.items()}
+    copied = {key: value if key == CHOICES else _with_ordered_choices(value) for key, value in schema.items()}
     if isinstance(choices := copied.pop(CHOICES, None), list):
         copied.pop("enum", None)
         copied.update(_enumeration(choices))

@@ -86,7 +86,7 @@ class _Repairs:
             return value
         wanted = types - {"null"}
         if not _fits(value, types):
-            repaired = self._repaired(value, wanted, schema)
+            repaired = self._repair(value, wanted, schema)
             if repaired is _UNCHANGED:
                 return value
             self.paths.append(path)
@@ -99,7 +99,7 @@ class _Repairs:
                 return [self._value(each, items, f"{path}[{at}]", depth + 1) for at, each in enumerate(value)]
         return value
 
-    def _repaired(self, value: Any, wanted: set[str], schema: Schema) -> Any:
+    def _repair(self, value: Any, wanted: set[str], schema: Schema) -> Any:
         if isinstance(value, str) and "string" not in wanted:
             text = value.strip()
             if wanted == {"integer"} and _INTEGER.fullmatch(text):

@@ -153,7 +153,7 @@ class _Definition:
         # In 2025-11-25, titled choices are in oneOf, and in `items` in anyOf.
         for keyword in ("oneOf", "anyOf"):
             if self.get(keyword) is not None:
-                return tuple(self._titled(option) for option in self._list(keyword))
+                return tuple(self._titled_choice(option) for option in self._list(keyword))
         if self.get("const") is not None:
             return (Choice(value=self._choice(self.get("const"))),)
         if self.get("enum") is None:
@@ -200,7 +200,7 @@ class _Definition:
             raise ValueError(f"expected `{keyword}` to be an array of 1 to {self._limits.choices} choices, got {got}")
         return values
 
-    def _titled(self, option: Any) -> Choice:
+    def _titled_choice(self, option: Any) -> Choice:
         if not isinstance(option, Mapping) or "const" not in option:
             raise ValueError(f"expected a choice with `const`, got {show_value(option)}")
         value = self._choice(option["const"])

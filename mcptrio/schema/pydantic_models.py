@@ -1,6 +1,6 @@
 """JSON Schemas of pydantic models, and the conversion of their values. This module does not import pydantic.
 
-A class can be a pydantic model only if the program has imported pydantic already.
+A class can be a pydantic model only if the program has already imported pydantic.
 
 Source: pydantic 2, ``BaseModel.model_json_schema``, ``model_validate_json``, ``model_dump``.
 """

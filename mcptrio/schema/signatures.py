@@ -190,7 +190,7 @@ class OutputSchema:
         (msgspec_type,) = description.msgspec_types
         schema = description.to_document()
         schema.pop("title", None)
-        # A pydantic model is not checked: it has been validated already, and may have other names when it is sent.
+        # A pydantic model is not checked: it has already been validated, and may have other names when it is sent.
         return cls(
             schema=schema,
             msgspec_type=msgspec_type,

@@ -109,7 +109,7 @@ class StructMapper:
         if origin is None or not arguments:
             return self._plain(annotation)
         if origin is Annotated:
-            return self._annotated(arguments[0], arguments[1:], annotation)
+            return self._convert_annotated(arguments[0], arguments[1:], annotation)
         if isinstance(origin, type) and _has_fields(origin):
             return self._struct(annotation)
         if hasattr(origin, "__value__"):  # type Alias[T] = ...
@@ -163,7 +163,7 @@ class StructMapper:
             return self._struct(annotation)
         return annotation
 
-    def _annotated(self, base: Any, metadata: Sequence[Any], annotation: Any) -> Any:
+    def _convert_annotated(self, base: Any, metadata: Sequence[Any], annotation: Any) -> Any:
         rewritten = self.to_msgspec(base)
         metas = [_as_meta(item) for item in metadata]
         if rewritten is base and all(new is old for new, old in zip(metas, metadata, strict=True)):

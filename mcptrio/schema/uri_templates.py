@@ -73,7 +73,7 @@ class URITemplate:
                 uri = encode(uri)  # an IRI; the literals of the template are encoded too
             except UnicodeEncodeError:  # a lone surrogate
                 return None
-        spans = self._split(uri)
+        spans = self._part_spans(uri)
         if spans is None:
             return None
         found: dict[str, str | list[str] | None] = {}
@@ -94,7 +94,7 @@ class URITemplate:
     def _expressions(self) -> Iterable[Expression]:
         return (part for part in self._parts if isinstance(part, Expression))
 
-    def _split(self, uri: str) -> list[tuple[int, int]] | None:
+    def _part_spans(self, uri: str) -> list[tuple[int, int]] | None:
         """Return the span of each part; ``None`` if the URI does not match.
 
         A forward pass finds the positions at which each part can end, and a backward pass the starts of the parts.

@@ -374,10 +374,10 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
     for name, other in (("only", "enable"), ("enable", "only")):
         if name in profiles[profile].get("server", {}):
             tables.get("server", {}).pop(other, None)
-    return _merged(tables, profiles[profile])
+    return _merge(tables, profiles[profile])
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two tables; ``above`` takes precedence."""
     merged = dict(below)
     for key, value in above.items():
@@ -385,7 +385,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         merged[key] = value
         # A reference to a variable or a file is one value, although it is written as a table.
         if isinstance(value, dict) and isinstance(under, dict) and not _is_reference(value | under):
-            merged[key] = _merged(under, value)
+            merged[key] = _merge(under, value)
     return merged
 
 

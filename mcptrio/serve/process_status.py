@@ -62,7 +62,7 @@ def encode_status(process: ProcessStatus) -> bytes:
     """Return the document, of at most :data:`MAX_BYTES`. Plugins, sessions and tasks are left out if it is longer."""
     status = process.status
     if status is not None:
-        process = evolve(process, status=_bounded(status))
+        process = evolve(process, status=_truncate(status))
     data = msgspec.json.encode(process)
     if len(data) > MAX_BYTES and status is not None:
         # Peers choose their names and ids, which may be long.
@@ -130,7 +130,7 @@ async def _read(path: Path) -> bytes:
     return bytes(data)
 
 
-def _bounded(status: ServerStatus) -> ServerStatus:
+def _truncate(status: ServerStatus) -> ServerStatus:
     """Return the status without the entries of plugins, and with the sessions whose requests are oldest."""
     sessions: list[SessionStatus] = []
     requests = 0

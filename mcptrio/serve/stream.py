@@ -138,7 +138,7 @@ class _Connections:
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve a connection until it ends. Logs errors instead of raising them."""
-        name = _named(stream)
+        name = _enable_keepalive(stream)
         channel = StreamChannel(
             stream,
             name=name,
@@ -205,7 +205,7 @@ def _flat(received: Sequence[Incoming]) -> list[Incoming]:
     return [message for item in received for message in (item.messages if isinstance(item, Batch) else (item,))]
 
 
-def _named(stream: trio.SocketStream) -> str:
+def _enable_keepalive(stream: trio.SocketStream) -> str:
     """Enable keepalive on a connection; return its name for the log."""
     if stream.socket.family not in (socket.AF_INET, socket.AF_INET6):
         return "unix"
@@ -213,7 +213,7 @@ def _named(stream: trio.SocketStream) -> str:
         host, port = stream.socket.getpeername()[:2]
         keep_alive(stream)
     except OSError:
-        # The peer has disconnected already; the first read reports it.
+        # The peer has already disconnected; the first read reports it.
         return "tcp"
     return f"tcp [{host}]:{port}" if ":" in host else f"tcp {host}:{port}"
 

@@ -105,10 +105,10 @@ async def serve_transport(
         nursery.start_soon(_stop_after, shutdown, server, stopping, nursery.cancel_scope)
         async with server.open(), trio.open_nursery() as serving:
             serving.start_soon(_drain_after, stopping, server, serving.cancel_scope)
-            task_status.started(await _started(serving, transport, server, stopping))
+            task_status.started(await _start(serving, transport, server, stopping))
 
 
-async def _started(serving: trio.Nursery, transport: Transport, server: Server, stopping: trio.Event) -> list[str]:
+async def _start(serving: trio.Nursery, transport: Transport, server: Server, stopping: trio.Event) -> list[str]:
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
         await transport(server.supervisor, stopping=stopping, task_status=task_status)
         if not stopping.is_set():

@@ -46,13 +46,13 @@ class _WatchedStore:
         value = getattr(self._store, attribute)
         if not iscoroutinefunction(value):
             return value
-        watched = _watched(value, f"{self._name}.{attribute}" if self._traced else None)
+        watched = _watch(value, f"{self._name}.{attribute}" if self._traced else None)
         # From now on the attribute is found without calling this method.
         self.__dict__[attribute] = watched
         return watched
 
 
-def _watched(function: Callable[..., Any], operation: str | None) -> Callable[..., Any]:
+def _watch(function: Callable[..., Any], operation: str | None) -> Callable[..., Any]:
     @wraps(function)
     async def watched(*args: Any, **kwargs: Any) -> Any:
         working = CURRENT.get()

@@ -111,7 +111,7 @@ class SettingsReader:
                     # A value that came from a variable or a file may be a secret, so errors do not show it.
                     hidden.add(name)
                 value = self.resolved(value, place)
-                settings[name] = self._converted(value, hint, place, expected[name], hidden=name in hidden)
+                settings[name] = self._convert(value, hint, place, expected[name], hidden=name in hidden)
         try:
             return cls(**settings)
         except (ValueError, TypeError) as error:
@@ -182,9 +182,7 @@ class SettingsReader:
             return f"there is no setting `{key}` here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
         return f"there is no setting `{key}`{suggest(key, sorted(known))}"
 
-    def _converted(
-        self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
-    ) -> Any:
+    def _convert(self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False) -> Any:
         """Return a configuration value converted to the type ``hint``.
 
         Args:
@@ -195,7 +193,7 @@ class SettingsReader:
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
             # Items are converted one by one, because msgspec's error does not name the key.
             inner = get_args(hint)[1]
-            return {key: self._converted(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
+            return {key: self._convert(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
         try:
             return msgspec.convert(value, hint, dec_hook=self._decode)
         except msgspec.ValidationError as error:
@@ -319,4 +317,4 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
             raise ConfigError(f"{variable}: {problem}, got {text!r}") from error
         except ValueError as error:
             raise ConfigError(f"{variable}: expected {expected or 'an integer'}, got {text!r}") from error
-    return reader._converted(value, kind, (), expected)
+    return reader._convert(value, kind, (), expected)

@@ -107,7 +107,7 @@ class CommonTaskStore:
         self._bounds = bounds
         self._bus = bus
         # Tokens of creations and claims that may have succeeded although their callers got no result. Each has the id
-        # of the created task and, once the change was taken back, the Trio time at which that is repeated.
+        # of the created task and, once the change was taken back, the Trio clock time at which that is repeated.
         self._unacknowledged: dict[str, tuple[str, float | None]] = {}
 
     async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:

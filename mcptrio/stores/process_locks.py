@@ -89,7 +89,7 @@ class ProcessRegistry:
     def sweep(self) -> None:
         """Remove the lock files of processes that have ended."""
         prefix = f"{self._path.name}-"
-        for path in self._path.parent.glob(f"{_escaped(prefix)}*.lock"):
+        for path in self._path.parent.glob(f"{_escape_glob(prefix)}*.lock"):
             self.is_alive(path.name.removeprefix(prefix).removesuffix(".lock"))
 
     def leave(self) -> None:
@@ -132,5 +132,5 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _escaped(name: str) -> str:
+def _escape_glob(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)

@@ -64,10 +64,10 @@ def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
         total: The number of replicas.
     """
     more = [f"and {total - len(live)} more"] if total > len(live) else []
-    return Check("replicas", True, "; ".join([f"{total} live", *map(_described, live), *more]))
+    return Check("replicas", True, "; ".join([f"{total} live", *map(_describe, live), *more]))
 
 
-def _described(replica: ReplicaStatus) -> str:
+def _describe(replica: ReplicaStatus) -> str:
     where = f" at {replica.host}, process {replica.process}" if replica.host else ""
     since = ""
     if replica.age is not None:

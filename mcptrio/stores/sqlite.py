@@ -159,7 +159,7 @@ class _Opening:
         # that one.
         newest = await database.read(newest_ids)
         writers = await database.read(_writers)
-        gone = await trio.to_thread.run_sync(self._ended, writers, limiter=self._check_limiter)
+        gone = await trio.to_thread.run_sync(self._ended_writers, writers, limiter=self._check_limiter)
         await self.events.settle_writers(gone)
         if gone and self._bus is None:
             # An ended process may have acknowledged a change before it stored the message about it.
@@ -171,7 +171,7 @@ class _Opening:
         self._replicas = len(live)
         self.messages.set_alone(self._replicas <= 1, newest)
 
-    def _ended(self, writers: list[str]) -> list[str]:
+    def _ended_writers(self, writers: list[str]) -> list[str]:
         return [id for id in writers if not self.processes.is_alive(id)]
 
     def _describe(self, live: list[str]) -> list[SeenReplica]:
@@ -246,7 +246,7 @@ class _Opening:
     def _enter(self, connection: sqlite3.Connection) -> list[str]:
         """Register this process as a writer; return the writers that have ended."""
         writers = _writers(connection)
-        gone = self._ended(writers)
+        gone = self._ended_writers(writers)
         # Use the epoch of the other processes; if there are none, set a new one.
         if len(gone) < len(writers):
             self.clock.use_epoch(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])

@@ -97,7 +97,7 @@ class FileTokenStore:
                 self._replace(kept)
             return changed
 
-        async with self._locked(".lock", self._lock_timeout):
+        async with self._lock(".lock", self._lock_timeout):
             return await self._in_thread(rewrite)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -116,11 +116,11 @@ class FileTokenStore:
             StoreFailed: Another process held the lock for a minute, or other users can access the folder.
         """
         digest = sha256(key.encode()).hexdigest()[:16]
-        async with self._locked(f".{digest}.lock", _RENEWAL_TIMEOUT):
+        async with self._lock(f".{digest}.lock", _RENEWAL_TIMEOUT):
             yield
 
     @asynccontextmanager
-    async def _locked(self, suffix: str, timeout: float) -> AsyncIterator[None]:
+    async def _lock(self, suffix: str, timeout: float) -> AsyncIterator[None]:
         await self._in_thread(self._make_folder)
         path = self.path.with_name(self.path.name + suffix)
 

@@ -119,7 +119,7 @@ def new_scope(
 
     Args:
         ttl: Seconds until its deadline.
-        memory: The memory of its parameters, if it is counted already.
+        memory: The memory of its parameters, if it is already counted.
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),

@@ -123,10 +123,13 @@ class TaskDocument:
 
     def questions_in(self, revision: Revision) -> dict[str, Any]:
         """Return the open questions in the wire form of a revision."""
-        own = self.revision
-        if own is revision:
+        task_revision = self.revision
+        if task_revision is revision:
             return dict(self.questions)
-        return {key: revision.unstructure(own.structure(wire, InputRequest)) for key, wire in self.questions.items()}
+        return {
+            key: revision.unstructure(task_revision.structure(wire, InputRequest))
+            for key, wire in self.questions.items()
+        }
 
     def _result_in(self, revision: Revision) -> dict[str, Any] | None:
         if self.result is None or self.revision is revision:

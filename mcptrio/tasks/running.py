@@ -321,7 +321,7 @@ class RunningTask:
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self.is_released and outcome is None else TaskState.ENDED
-        change = self._released if state is TaskState.QUEUED else self._end_of(outcome)
+        change = self._document_for_queue if state is TaskState.QUEUED else self._end_of(outcome)
         is_replaced = False
         backoff = Backoff(0.2, 5.0)
         while True:
@@ -339,7 +339,7 @@ class RunningTask:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
-    def _released(self, document: TaskDocument) -> TaskDocument:
+    def _document_for_queue(self, document: TaskDocument) -> TaskDocument:
         return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:

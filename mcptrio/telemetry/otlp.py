@@ -1,6 +1,6 @@
 """Exports spans and metrics over OTLP/HTTP while a server is served, if telemetry is configured.
 
-The standard variables ``OTEL_*`` apply, because the exporters read them. If the process has a tracer provider already,
+The standard variables ``OTEL_*`` apply, because the exporters read them. If the process already has a tracer provider,
 for example from ``opentelemetry-instrument``, that provider gets the spans.
 
 Source: OpenTelemetry specification, "OTLP Exporter Configuration" and "Environment Variable Specification".
@@ -97,5 +97,5 @@ def _resource(name: str, environ: Mapping[str, str]) -> Resource:
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 
     is_named = "OTEL_SERVICE_NAME" in environ or SERVICE_NAME in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    own = {} if is_named else {SERVICE_NAME: name, SERVICE_VERSION: __version__}
-    return Resource.create(own)
+    attributes = {} if is_named else {SERVICE_NAME: name, SERVICE_VERSION: __version__}
+    return Resource.create(attributes)

@@ -84,10 +84,10 @@ class OTelTracer:
     def serving(self, served: TracedRequest) -> AbstractContextManager[None]:
         request = served.request
         meta = request.params.get("_meta") if type(request.params) is dict else request.params.meta
-        parent, links, attributes = self._received(meta)
+        parent, links, attributes = self._parent_of(meta)
         name = _describe(request.method.name, request.params, attributes)
         attributes[names.REVISION] = request.peer.revision.version
-        attributes[names.REQUEST_ID] = _bounded(str(request.id))
+        attributes[names.REQUEST_ID] = _truncate(str(request.id))
         session = served.session.stored_id if served.session is not None else None
         if session is not None:
             # On a server without authorization, the id alone would let another client use the session.
@@ -101,8 +101,8 @@ class OTelTracer:
     def notified(self, message: Notification) -> AbstractContextManager[None]:
         params = message.params or {}
         meta = params.get("_meta")
-        parent, links, attributes = self._received(meta if isinstance(meta, dict) else None)
-        name = _describe(_bounded(message.method), params, attributes)
+        parent, links, attributes = self._parent_of(meta if isinstance(meta, dict) else None)
+        name = _describe(_truncate(message.method), params, attributes)
         return WorkSpan(self._tracer.start_span(name, parent, SpanKind.SERVER, attributes, links), parent)
 
     # Sent messages
@@ -118,7 +118,7 @@ class OTelTracer:
         if revision is not None:
             attributes[names.REVISION] = revision
         if isinstance(message, Request):
-            attributes[names.REQUEST_ID] = _bounded(str(message.id))
+            attributes[names.REQUEST_ID] = _truncate(str(message.id))
             if self._contents.content and message.method == "tools/call":
                 attributes[names.TOOL_ARGUMENTS] = self._contents.value(params.get("arguments"))
         span = self._tracer.start_span(name, parent, SpanKind.CLIENT, attributes)
@@ -164,7 +164,7 @@ class OTelTracer:
 
     def continues(self, carrier: Carrier) -> None:
         first, span = span_in(context_from(carrier)), trace.get_current_span()
-        # Two spans of one trace are related already.
+        # Two spans of one trace are already related.
         if first is not None and first.trace_id != span.get_span_context().trace_id:
             span.add_link(first)
 
@@ -186,7 +186,7 @@ class OTelTracer:
                 labels[name] = self._bounded(name, labels[name])
         self._metrics.record(CLIENT_OPERATION, trio.current_time() - began, labels)
 
-    def _received(self, meta: Mapping[str, Any] | None) -> tuple[Context, list[trace.Link], Attributes]:
+    def _parent_of(self, meta: Mapping[str, Any] | None) -> tuple[Context, list[trace.Link], Attributes]:
         """Return the parent of a received message, links to the HTTP span and the current span, and attributes."""
         parent = context_from(meta) if meta and not self._fields.isdisjoint(meta) else _ROOT
         current = context.get_current()
@@ -212,7 +212,7 @@ def _member(params: Any, name: str) -> Any:
     return params.get(name) if isinstance(params, dict) else getattr(params, name, None)
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
 
 
@@ -226,7 +226,7 @@ def _describe(method: str, params: Any, attributes: Attributes) -> str:
     value = _member(params, member)
     if not isinstance(value, str):
         return method
-    attributes[attribute] = value = _bounded(value)
+    attributes[attribute] = value = _truncate(value)
     if attribute == names.TOOL_NAME:
         attributes[names.OPERATION_NAME] = names.EXECUTE_TOOL
     # A span name must have few values, and there may be any number of URIs.

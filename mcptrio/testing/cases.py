@@ -89,13 +89,13 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     if autojump not in (True, False):
         raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
     if isinstance(replay, str) and replay.endswith(_RECORDING_SUFFIX):
-        return [_recorded(replay, options, fixtures)]
+        return [_recorded_case(replay, options, fixtures)]
     if replay not in (True, False, "both"):
         raise ConfigError(f'mcp: replay: expected True, False, "both" or a file *{_RECORDING_SUFFIX}, got {replay!r}')
     cases = list(
-        _combined(
-            _chosen("revisions", options.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
-            _chosen("transports", options.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS),
+        _combinations(
+            _choose("revisions", options.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
+            _choose("transports", options.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS),
             replay=replay,
             autojump=autojump,
         )
@@ -113,7 +113,7 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     return cases
 
 
-def _recorded(recording: str, options: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
+def _recorded_case(recording: str, options: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
     """Return the case of a recorded server.
 
     Raises:
@@ -129,7 +129,7 @@ def _recorded(recording: str, options: Mapping[str, Any], fixtures: Sequence[str
     return Case(recording=recording, autojump=bool(options.get("autojump", False)))
 
 
-def _combined(
+def _combinations(
     revisions: Sequence[str], transports: Sequence[Transport], *, replay: bool | Literal["both"], autojump: bool
 ) -> Iterator[Case]:
     # In handshake revisions the server asks with requests, and no handlers are replayed.
@@ -148,7 +148,7 @@ def _combined(
                 yield evolve(case, replay=True)
 
 
-def _chosen(keyword: str, value: Any, known: Sequence[str]) -> tuple[Any, ...]:
+def _choose(keyword: str, value: Any, known: Sequence[str]) -> tuple[Any, ...]:
     """Return the value of a keyword as a tuple of known names.
 
     Raises:

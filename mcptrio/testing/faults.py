@@ -40,7 +40,7 @@ class Fault:
 
 def drop(which: Which = None) -> Fault:
     """Return a fault that loses messages."""
-    return Fault(kind="drop", which=_checked(which))
+    return Fault(kind="drop", which=_check_selection(which))
 
 
 def delay(seconds: float, which: Which = None) -> Fault:
@@ -56,7 +56,7 @@ def delay(seconds: float, which: Which = None) -> Fault:
     # "not >=" rejects NaN as well.
     if not seconds >= 0:
         raise ValueError(f"expected seconds, got {seconds!r}")
-    return Fault(kind="delay", which=_checked(which), seconds=seconds)
+    return Fault(kind="delay", which=_check_selection(which), seconds=seconds)
 
 
 def duplicate(which: Which = None, *, times: int = 2) -> Fault:
@@ -68,7 +68,7 @@ def duplicate(which: Which = None, *, times: int = 2) -> Fault:
     """
     if times < 1:
         raise ValueError(f"times: expected at least 1, got {times!r}")
-    return Fault(kind="duplicate", which=_checked(which), times=times)
+    return Fault(kind="duplicate", which=_check_selection(which), times=times)
 
 
 def garble(which: Which = None) -> Fault:
@@ -76,7 +76,7 @@ def garble(which: Which = None) -> Fault:
 
     It affects received messages only; to garble a sent message, wrap the receiving end.
     """
-    return Fault(kind="garble", which=_checked(which))
+    return Fault(kind="garble", which=_check_selection(which))
 
 
 def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool = False) -> Fault:
@@ -111,7 +111,7 @@ def sometimes(chance: float, *, seed: int) -> Callable[[Message], bool]:
     return lambda _: draw.random() < chance
 
 
-def _checked(which: Which) -> Which:
+def _check_selection(which: Which) -> Which:
     """Return a selection of messages if it is valid.
 
     Raises:

@@ -218,7 +218,7 @@ class _Direction:
                 elif fault.kind == "drop":
                     items = []
                 else:
-                    items = [_garbled(each) if fault.kind == "garble" else each for each in items * fault.times]
+                    items = [_garble(each) if fault.kind == "garble" else each for each in items * fault.times]
         return _Outcome(items=items, seconds=seconds, end=end)
 
     def _cut_by(self, fault: Fault, items: list[Any]) -> tuple[Fault | None, list[Any]]:
@@ -262,6 +262,6 @@ def _bytes_of(item: Incoming | Sequence[Message]) -> bytes:
     return encode(item if isinstance(item, Request | Notification | Response | ErrorResponse) else messages)
 
 
-def _garbled(item: Incoming) -> Incoming:
+def _garble(item: Incoming) -> Incoming:
     data = _bytes_of(item)
     return decode(data[: len(data) // 2] + b"\xff" * (len(data) - len(data) // 2))

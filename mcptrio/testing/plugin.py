@@ -62,7 +62,7 @@ _rewritten = pytest.StashKey[list[str]]()
 @pytest.fixture
 def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
     """The plugins under test: modules and objects, names of installed plugins, paths of files."""
-    declared = _declared(request, "mcp_plugins", ())
+    declared = _declaration(request, "mcp_plugins", ())
     if not isinstance(declared, list | tuple):
         pytest.fail(f"mcp_plugins: expected a list, got {type(declared).__name__} at {request.path}", pytrace=False)
     return declared
@@ -71,28 +71,28 @@ def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
 @pytest.fixture
 def mcp_config(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]]:
     """Settings of the plugins by plugin name, as in ``[plugins]`` of ``mcptrio.toml``."""
-    config: Mapping[str, Mapping[str, Any]] = _declared(request, "mcp_config", {})
+    config: Mapping[str, Mapping[str, Any]] = _declaration(request, "mcp_config", {})
     return config
 
 
 @pytest.fixture
 def mcp_server_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """Further arguments of ``mcptrio.Server``: ``{"settings": ServerSettings(page_size=5)}``."""
-    options: Mapping[str, Any] = _declared(request, "mcp_server_options", {})
+    options: Mapping[str, Any] = _declaration(request, "mcp_server_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_client_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """Further arguments of ``mcptrio.connect``: ``{"log_level": "debug"}``."""
-    options: Mapping[str, Any] = _declared(request, "mcp_client_options", {})
+    options: Mapping[str, Any] = _declaration(request, "mcp_client_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_handlers(request: pytest.FixtureRequest, _mcp_script: Script | None) -> Handlers | None:
     """The client's handlers: those of ``mcp_script`` if the test uses it; by default none."""
-    return _mcp_script.handlers() if _mcp_script is not None else _declared(request, "mcp_handlers", None)
+    return _mcp_script.handlers() if _mcp_script is not None else _declaration(request, "mcp_handlers", None)
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 # Private
 
 
-def _declared(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
+def _declaration(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
     """Return the value of a name in the test's class or module."""
     for place in (request.cls, getattr(request, "module", None)):
         if hasattr(place, name):

@@ -100,7 +100,7 @@ class Script:
         Args:
             values: Values by name; or a function of the form that returns values, ``form.decline()`` or the like.
         """
-        shown = _shown(values) if values is not None else ""
+        shown = _short_repr(values) if values is not None else ""
         return self._add("elicit", shown, ("form",), partial(_fill_in, values), about, after)
 
     def open_url(self, *, about: str | None = None, after: float = 0.0) -> Script:
@@ -121,11 +121,11 @@ class Script:
         Args:
             answer: A text, a whole message, or a function of the conversation that returns one of them.
         """
-        return self._add("sample", _shown(answer), ("sampling",), partial(_sampled, answer), about, after)
+        return self._add("sample", _short_repr(answer), ("sampling",), partial(_sample, answer), about, after)
 
     def roots(self, *folders: str | Path | Root, after: float = 0.0) -> Script:
         """List these folders: paths, ``file://`` URIs or roots."""
-        return self._add("roots", ", ".join(map(_shown, folders)), ("roots",), lambda _: folders, None, after)
+        return self._add("roots", ", ".join(map(_short_repr, folders)), ("roots",), lambda _: folders, None, after)
 
     def fail(self, error: MCPError, *, about: str | None = None, after: float = 0.0) -> Script:
         """Answer a question of any kind with an error."""
@@ -133,7 +133,7 @@ class Script:
         def raise_it(_: object) -> Any:
             raise error
 
-        return self._add("fail", _shown(error), _KINDS, raise_it, about, after)
+        return self._add("fail", _short_repr(error), _KINDS, raise_it, about, after)
 
     # Use
 
@@ -181,7 +181,7 @@ class Script:
             raise AssertionError("\n".join(self.problems)) from self._problems[0][1]
         if self._lines:
             raise AssertionError(
-                f"the script was not used up\n{_listed('left', self.left)}\n{_listed('asked', self.asked)}"
+                f"the script was not used up\n{_list_lines('left', self.left)}\n{_list_lines('asked', self.asked)}"
             )
 
     @asynccontextmanager
@@ -226,7 +226,7 @@ class Script:
         described = _describe_question(kind, message, question)
         if line is None:
             failure = f"the server asked a question that is not in the script: {described}"
-            await self._fail(f"{failure}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
+            await self._fail(f"{failure}\n{_list_lines('left', self.left)}\n{_list_lines('asked before', self.asked)}")
             raise AssertionError(failure)
         # Each line is used once.
         self._lines.remove(line)
@@ -257,7 +257,7 @@ def _fill_in(values: FormAnswer | None, form: Form) -> ElicitResult:
     return filled if isinstance(filled, ElicitResult) else form.accept(filled)
 
 
-def _sampled(answer: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
+def _sample(answer: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
     return answer(params) if callable(answer) else answer
 
 
@@ -272,24 +272,24 @@ def _last_text(params: CreateMessageParams) -> str:
 def _describe_question(kind: QuestionKind, message: str, question: Any) -> str:
     if isinstance(question, Form):
         fields = ", ".join(field.name for field in question.fields) or "no fields"
-        return f"{kind} {_shown(message)} ({fields})"
+        return f"{kind} {_short_repr(message)} ({fields})"
     if isinstance(question, OpenURL):
-        return f"{kind} {_shown(message)} ({question.url})"
-    return f"{kind} {_shown(message)}" if message else kind
+        return f"{kind} {_short_repr(message)} ({question.url})"
+    return f"{kind} {_short_repr(message)}" if message else kind
 
 
 def _describe_answer(answer: Any) -> str:
     if isinstance(answer, ElicitResult):
-        return answer.action + (f" {_shown(dict(answer.content))}" if answer.content else "")
+        return answer.action + (f" {_short_repr(dict(answer.content))}" if answer.content else "")
     if isinstance(answer, CreateMessageResult):
-        return _shown(" ".join(block.text for block in answer.content if isinstance(block, TextContent)))
-    return _shown(answer)
+        return _short_repr(" ".join(block.text for block in answer.content if isinstance(block, TextContent)))
+    return _short_repr(answer)
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
     return text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"
 
 
-def _listed(title: str, items: Sequence[object]) -> str:
+def _list_lines(title: str, items: Sequence[object]) -> str:
     return "\n".join([f"{title}:", *(f"  {item}" for item in items)]) if items else f"{title}: nothing"

@@ -57,13 +57,13 @@ def as_text(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
     Args:
         replace: Texts to replace, and their replacements.
     """
-    return "\n".join(_paragraphs(_normalized(recorded, replace)))
+    return "\n".join(_paragraphs(_normalize(recorded, replace)))
 
 
 def as_json(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
     """Return a JSON array of objects with ``from``, ``message``, and ``connection`` if there are several."""
     objects: list[dict[str, Any]] = []
-    for sender, connection, value in _normalized(recorded, replace):
+    for sender, connection, value in _normalize(recorded, replace):
         objects.append({"from": sender, **({"connection": connection} if connection else {}), "message": value})
     return _pretty(objects) + "\n"
 
@@ -72,7 +72,7 @@ _Normalized: TypeAlias = tuple[Sender, int, Any]
 """Sender, connection (0 if there is only one), and the message as JSON values."""
 
 
-def _normalized(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Normalized]:
+def _normalize(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Normalized]:
     """Return the messages with names for the values that differ from run to run."""
     recorded = list(recorded)
     several = len({each.connection for each in recorded}) > 1
@@ -153,16 +153,16 @@ class _Names:
 
     def _replace_member(self, holder: dict[str, Any], member: str, kind: str) -> None:
         if isinstance(holder.get(member), str | int):
-            holder[member] = self._named(kind, str(holder[member]))
+            holder[member] = self._name_of(kind, str(holder[member]))
 
     def _request(self, sender: Sender, connection: int, id: Any) -> str:
         # Compared as texts, because some peers return a numeric id as a string.
-        return self._named("request" if sender == "client" else "server request", f"{connection} {id}")
+        return self._name_of("request" if sender == "client" else "server request", f"{connection} {id}")
 
     def _question(self, key: str) -> str:
-        return self._named("question", key) if _QUESTION.fullmatch(key) else key
+        return self._name_of("question", key) if _QUESTION.fullmatch(key) else key
 
-    def _named(self, kind: str, value: str) -> str:
+    def _name_of(self, kind: str, value: str) -> str:
         """Return the name of a value: a new one, or that of an equal value of its kind."""
         if (kind, value) not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -180,7 +180,7 @@ class _Names:
             value = value.replace(text, name)
         value = _TIME.sub("<time>", value)
         value = _FAILURE.sub("see id <failure>", value)
-        return _UUID.sub(lambda found: self._named("uuid", found[0].lower()), value)
+        return _UUID.sub(lambda found: self._name_of("uuid", found[0].lower()), value)
 
 
 # Members of params and results with opaque values, and the kinds of their names.

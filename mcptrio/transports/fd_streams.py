@@ -261,7 +261,7 @@ class ThreadReader(_Thread[int, bytes]):
     """
 
     def __init__(self, fd: int) -> None:
-        super().__init__(lambda size: _retried(fd, os.read, size, select.POLLIN), fd, "read")
+        super().__init__(lambda size: _retry(fd, os.read, size, select.POLLIN), fd, "read")
 
     async def read(self) -> bytes:
         return await self.call(READ_BYTES)
@@ -271,7 +271,7 @@ class ThreadWriter(_Thread[bytes, int]):
     """Writes in a daemon thread."""
 
     def __init__(self, fd: int) -> None:
-        super().__init__(lambda data: _retried(fd, os.write, data, select.POLLOUT), fd, "write")
+        super().__init__(lambda data: _retry(fd, os.write, data, select.POLLOUT), fd, "write")
 
     def write_now(self, data: memoryview) -> int:
         """Return 0: only the thread knows whether there is room."""
@@ -285,7 +285,7 @@ class ThreadWriter(_Thread[bytes, int]):
         return await self.call(bytes(data[:READ_BYTES]))
 
 
-def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -> _B:
+def _retry(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -> _B:
     while True:
         try:
             # The call normally blocks. It raises BlockingIOError if another process has set O_NONBLOCK on the file.

@@ -92,7 +92,7 @@ class ConnectionListener(trio.abc.Listener[AcceptedSocket]):
                 if sock.family in (socket.AF_INET, socket.AF_INET6):
                     # Nagle's algorithm would delay small messages that follow each other.
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except OSError:  # macOS: the client has disconnected already
+            except OSError:  # macOS: the client has already disconnected
                 sock.close()
                 continue
             return AcceptedSocket(sock, peer)
@@ -133,7 +133,7 @@ class StreamListener(trio.abc.Listener[trio.SocketStream]):
             accepted = await self._listener.accept()
             try:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted.sock))
-            except OSError:  # the client has disconnected already
+            except OSError:  # the client has already disconnected
                 accepted.sock.close()
 
     async def aclose(self) -> None:

@@ -200,7 +200,7 @@ class PipeLink:
             for message in incoming.messages:
                 self._take(message)
         elif isinstance(incoming, Malformed):
-            self._malformed(incoming)
+            self._on_malformed(incoming)
 
     def _settle(self, answer: Answer) -> None:
         waiter = self._waiting.pop(self._request_id_for(answer.id), None)
@@ -218,7 +218,7 @@ class PipeLink:
             return int(id[:18])
         return id
 
-    def _malformed(self, received: Malformed) -> None:
+    def _on_malformed(self, received: Malformed) -> None:
         problem = received.reply.message
         if received.answers in self._waiting:
             failed = RequestFailed(f"the answer cannot be read: {problem}")

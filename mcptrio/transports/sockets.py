@@ -113,7 +113,7 @@ def keep_alive(stream: trio.SocketStream) -> None:
     """Enable TCP keepalives, which detect a vanished peer of an idle connection after about two minutes.
 
     Raises:
-        OSError: The peer has disconnected already.
+        OSError: The peer has already disconnected.
     """
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES:
@@ -180,14 +180,14 @@ def _bind(family: int, address: tuple[object, ...], backlog: int) -> socket.sock
 
 
 def _inherit(text: str) -> ListeningSockets:
-    numbers = _passed(os.environ) if text == _SYSTEMD else [_number(text, "descriptor", most=2**31 - 1)]
+    numbers = _passed_descriptors(os.environ) if text == _SYSTEMD else [_number(text, "descriptor", most=2**31 - 1)]
     with ExitStack() as undo:
         sockets = tuple([undo.enter_context(_duplicate(number)) for number in numbers])
         undo.pop_all()
     return ListeningSockets(sockets=sockets, names=tuple(_name(each) for each in sockets))
 
 
-def _passed(environment: Mapping[str, str]) -> list[int]:
+def _passed_descriptors(environment: Mapping[str, str]) -> list[int]:
     """Return the descriptors that systemd passed to this process."""
     pid, count = environment.get("LISTEN_PID"), environment.get("LISTEN_FDS")
     if pid is None or count is None:
@@ -211,14 +211,14 @@ def _duplicate(number: int) -> socket.socket:
     try:
         # A child process that inherits the descriptor would keep the port in use after this process has ended.
         os.set_inheritable(number, False)
-        own = os.dup(number)
+        duplicate = os.dup(number)
     except OSError as error:
         raise OSError(error.errno, f"descriptor {number}: {error.strerror}") from error
     try:
         # A duplicate, so that other owners of the inherited descriptor may close theirs.
-        sock = socket.socket(fileno=own)
+        sock = socket.socket(fileno=duplicate)
     except OSError as error:
-        os.close(own)
+        os.close(duplicate)
         raise OSError(error.errno, f"descriptor {number} is not a socket") from error
     with ExitStack() as undo:
         undo.enter_context(sock)

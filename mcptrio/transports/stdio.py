@@ -53,8 +53,8 @@ async def open_stdio(
     stderr = _STDERR if _is_standard(_STDERR) else null
     try:
         with (
-            _redirected(stdin_fd, null, reserved, restore=restore) as source,
-            _redirected(stdout_fd, stderr, reserved, restore=restore) as sink,
+            _redirect(stdin_fd, null, reserved, restore=restore) as source,
+            _redirect(stdout_fd, stderr, reserved, restore=restore) as sink,
         ):
             # If both lead to the same pipe, other code may fill it between a poll and the write.
             shared = os.path.samestat(os.fstat(sink), os.fstat(stderr))
@@ -68,15 +68,15 @@ async def open_stdio(
                     await channel.aclose()
                 # Buffered output must not reach the restored standard output. It is flushed to standard error, and
                 # dropped if that is closed or full.
-                if not _flushed() and _is_standard(stdout_fd):
+                if not _flush() and _is_standard(stdout_fd):
                     os.dup2(null, stdout_fd, inheritable=stdout_fd <= _STDERR)
-                    _flushed()
+                    _flush()
     finally:
         os.close(null)
 
 
 @contextmanager
-def _redirected(fd: int, replacement: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
+def _redirect(fd: int, replacement: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
     """Redirect ``fd`` to the file of ``replacement`` inside the context; without ``restore``, afterwards as well.
 
     Yields a duplicate of the original file, which the receiver must close. If ``fd`` was closed, the duplicate is a
@@ -127,7 +127,7 @@ def _is_open(fd: int) -> bool:
     return True
 
 
-def _flushed() -> bool:
+def _flush() -> bool:
     """Flush the buffers of Python and of C; return whether both are empty."""
     try:
         if sys.stdout is not None:

@@ -24,7 +24,18 @@ from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.auth.flows import Flow
 from mcptrio.errors import ConsentNeeded, RequestFailed
 
-__all__ = ["BACK", "NOT_FOUND", "Clock", "Issuer", "MemoryTokenStore", "World", "answer", "form", "play", "refused"]
+__all__ = [
+    "BACK",
+    "NOT_FOUND",
+    "Clock",
+    "Issuer",
+    "MemoryTokenStore",
+    "OAuthPeers",
+    "answer",
+    "form",
+    "play",
+    "refused",
+]
 
 T = TypeVar("T")
 
@@ -193,8 +204,8 @@ class Issuer:
 
 
 @define
-class World:
-    """An MCP server with its authorization servers, and a user who consents to every request."""
+class OAuthPeers:
+    """The peers of an OAuth client: an MCP server, its authorization servers, and a user who consents to everything."""
 
     url: str = "https://mcp.example.com/mcp"
     resource: dict[str, Any] = field(factory=dict)

@@ -1,14 +1,14 @@
-"""The ``world`` fixture: an MCP server, its authorization server and its user."""
+"""The fixture ``peers``: an MCP server, its authorization server and its user."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.auth.client_parts import World
+from tests.auth.client_parts import OAuthPeers
 
 __all__: list[str] = []
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def peers() -> OAuthPeers:
+    return OAuthPeers()

@@ -16,7 +16,7 @@ from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.jose import peek
 from mcptrio.errors import AuthorizationError, ConsentNeeded
 
-from .client_parts import Issuer, MemoryTokenStore, World, answer, refused
+from .client_parts import Issuer, MemoryTokenStore, OAuthPeers, answer, refused
 
 __all__: list[str] = []
 
@@ -27,69 +27,69 @@ __all__: list[str] = []
 @pytest.mark.parametrize(
     "url", ["https://evil.example/mcp", "http://mcp.example.com/mcp", "https://mcp.example.com:8443/"]
 )
-async def test_credentials_are_sent_only_to_their_origin(world: World, url: str) -> None:
-    client = world.client()
-    await world.refuse(client)
+async def test_credentials_are_sent_only_to_their_origin(peers: OAuthPeers, url: str) -> None:
+    client = peers.client()
+    await peers.refuse(client)
     with pytest.raises(AuthorizationError, match="are not sent to"):
         await client.headers("POST", url)
     with pytest.raises(AuthorizationError, match="are not sent to"):
-        await client.challenged(url, 401, world.challenge())
+        await client.challenged(url, 401, peers.challenge())
 
 
-async def test_other_server_receives_no_credentials_of_a_shared_oauth(world: World) -> None:
-    oauth = world.oauth()
-    await world.refuse(world.client(oauth))
+async def test_other_server_receives_no_credentials_of_a_shared_oauth(peers: OAuthPeers) -> None:
+    oauth = peers.oauth()
+    await peers.refuse(peers.client(oauth))
 
     assert (
-        await oauth.client_auth("https://evil.example/mcp", world.fetch).headers("POST", "https://evil.example/mcp")
+        await oauth.client_auth("https://evil.example/mcp", peers.fetch).headers("POST", "https://evil.example/mcp")
         == {}
     )
     # Nor does a server whose metadata names the resource and authorization server of the honest one.
-    evil = World(url="https://evil.example/mcp", issuers=world.issuers, resource={"resource": world.url})
+    evil = OAuthPeers(url="https://evil.example/mcp", issuers=peers.issuers, resource={"resource": peers.url})
     with pytest.raises(AuthorizationError, match="resource: expected the server's own URL"):
         await evil.refuse(evil.client(oauth))
 
 
-async def test_code_of_a_mix_up_attack_is_not_sent(world: World) -> None:
+async def test_code_of_a_mix_up_attack_is_not_sent(peers: OAuthPeers) -> None:
     """The attacker's authorization server redirects the user to the honest one, to receive its code."""
-    honest, attacker = world.issuer, Issuer("https://attacker.example")
-    world.issuers.insert(0, attacker)
+    honest, attacker = peers.issuer, Issuer("https://attacker.example")
+    peers.issuers.insert(0, attacker)
     attacker.metadata["authorization_endpoint"] = f"{honest.url}/authorize"
     with pytest.raises(AuthorizationError, match="another authorization server has answered"):
-        await world.refuse(world.client())
+        await peers.refuse(peers.client())
 
     assert (attacker.tokens, honest.tokens) == ([], [])
 
 
 async def test_server_without_tls_gets_no_authorization() -> None:
-    world = World(url="http://mcp.example.com/mcp")
+    peers = OAuthPeers(url="http://mcp.example.com/mcp")
     with pytest.raises(AuthorizationError, match="url: expected an https URL"):
-        await world.refuse(world.client())
+        await peers.refuse(peers.client())
     with pytest.raises(AuthorizationError, match="url: expected an https URL"):
-        await world.client().log_in()
-    assert world.requests == []
+        await peers.client().log_in()
+    assert peers.requests == []
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://login.example.com/"])
-async def test_user_is_not_sent_to_an_unsafe_authorization_endpoint(world: World, url: str) -> None:
-    world.issuer.metadata["authorization_endpoint"] = url
+async def test_user_is_not_sent_to_an_unsafe_authorization_endpoint(peers: OAuthPeers, url: str) -> None:
+    peers.issuer.metadata["authorization_endpoint"] = url
     with pytest.raises(AuthorizationError, match="authorization_endpoint"):
-        await world.refuse(world.client())
-    assert world.prompt_count == 0
+        await peers.refuse(peers.client())
+    assert peers.prompt_count == 0
 
 
-async def test_authorization_server_without_pkce_is_refused(world: World) -> None:
-    world.issuer.metadata["code_challenge_methods_supported"] = None
+async def test_authorization_server_without_pkce_is_refused(peers: OAuthPeers) -> None:
+    peers.issuer.metadata["code_challenge_methods_supported"] = None
     with pytest.raises(AuthorizationError, match="expected S256"):
-        await world.refuse(world.client())
-    assert world.prompt_count == 0
+        await peers.refuse(peers.client())
+    assert peers.prompt_count == 0
 
 
-async def test_client_secrets_are_not_shown_or_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_secrets_are_not_shown_or_logged(peers: OAuthPeers, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    oauth = world.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret", issuer=world.issuer.url))
-    client = world.client(oauth)
-    await world.refuse(client)
+    oauth = peers.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret", issuer=peers.issuer.url))
+    client = peers.client(oauth)
+    await peers.refuse(client)
     for text in (repr(oauth), repr(client), repr(client._server), caplog.text):
         for secret in ("s3cret", "login.example.com-", "refresh-", "code-"):
             assert secret not in text
@@ -115,30 +115,32 @@ class Bound(Issuer):
 
 
 async def test_bound_token_is_sent_with_fresh_proofs_and_renewed() -> None:
-    world = World(issuers=[Bound("https://login.example.com")], resource={"dpop_bound_access_tokens_required": True})
+    peers = OAuthPeers(
+        issuers=[Bound("https://login.example.com")], resource={"dpop_bound_access_tokens_required": True}
+    )
     store = MemoryTokenStore()
-    client = world.client(store=store)
-    await world.refuse(client)
-    headers = [await client.headers("POST", world.url) for _ in range(2)]
+    client = peers.client(store=store)
+    await peers.refuse(client)
+    headers = [await client.headers("POST", peers.url) for _ in range(2)]
 
     assert headers[0]["Authorization"] == headers[1]["Authorization"]
     assert headers[0]["Authorization"].startswith("DPoP login.example.com-")
     one, other = (peek(each["dpop"]).claims for each in headers)
     assert one["jti"] != other["jti"]
-    assert (one["htm"], one["htu"], "nonce" in one) == ("POST", world.url, False)
+    assert (one["htm"], one["htu"], "nonce" in one) == ("POST", peers.url, False)
 
     nonce = refused('DPoP error="use_dpop_nonce"', dpop_nonce="server-1")
-    assert await client.challenged(world.url, 401, nonce)
-    assert peek((await client.headers("POST", world.url))["dpop"]).claims["nonce"] == "server-1"
+    assert await client.challenged(peers.url, 401, nonce)
+    assert peek((await client.headers("POST", peers.url))["dpop"]).claims["nonce"] == "server-1"
     # A request that was sent before the nonce arrived is refused with the same nonce.
-    assert await client.challenged(world.url, 401, nonce)
-    assert not await client.challenged(world.url, 401, refused('DPoP error="use_dpop_nonce"'))
-    assert world.prompt_count == 1
+    assert await client.challenged(peers.url, 401, nonce)
+    assert not await client.challenged(peers.url, 401, refused('DPoP error="use_dpop_nonce"'))
+    assert peers.prompt_count == 1
     # The key is stored with the tokens.
-    later = await world.client(store=store).headers("POST", world.url)
+    later = await peers.client(store=store).headers("POST", peers.url)
     assert peek(later["dpop"]).header["jwk"] == peek(headers[0]["dpop"]).header["jwk"]
-    world.clock.now += 3600
-    assert (await client.headers("POST", world.url))["Authorization"] != headers[0]["Authorization"]
+    peers.clock.now += 3600
+    assert (await client.headers("POST", peers.url))["Authorization"] != headers[0]["Authorization"]
 
 
 @pytest.mark.parametrize(
@@ -157,13 +159,13 @@ async def test_tokens_are_bound_according_to_mode_challenge_and_metadata(
     mode: Any, challenges: list[str], metadata: dict[str, Any], bound: bool
 ) -> None:
     made = (Bound if bound else Issuer)("https://login.example.com", metadata)
-    world = World(issuers=[made])
-    client = world.client(dpop=mode)
+    peers = OAuthPeers(issuers=[made])
+    client = peers.client(dpop=mode)
     with pytest.raises(ConsentNeeded) as caught:
-        await client.challenged(world.url, 401, refused(*challenges))
+        await client.challenged(peers.url, 401, refused(*challenges))
     await caught.value.ask()
 
-    assert (await world.sent(client) or "").startswith("DPoP " if bound else "Bearer ")
+    assert (await peers.sent(client) or "").startswith("DPoP " if bound else "Bearer ")
 
 
 @pytest.mark.parametrize(
@@ -177,15 +179,15 @@ async def test_tokens_are_bound_according_to_mode_challenge_and_metadata(
 async def test_authorization_fails_when_tokens_cannot_be_bound(
     mode: Any, challenge: str, metadata: dict[str, Any], why: str
 ) -> None:
-    world = World(issuers=[Issuer("https://login.example.com", metadata)])
-    client = world.client(dpop=mode)
+    peers = OAuthPeers(issuers=[Issuer("https://login.example.com", metadata)])
+    client = peers.client(dpop=mode)
 
     async def request() -> None:
         try:
-            await client.challenged(world.url, 401, refused(challenge))
+            await client.challenged(peers.url, 401, refused(challenge))
         except ConsentNeeded as needed:
             await needed.ask()
 
     with pytest.raises(AuthorizationError, match=why):
         await request()
-    assert await world.sent(client) is None
+    assert await peers.sent(client) is None

@@ -32,7 +32,7 @@ PLATFORM = Key.generate()
 
 
 @define
-class World:
+class OAuthPeers:
     """A server, its authorization server, and an identity provider."""
 
     server: dict[str, Any] = field(factory=dict)
@@ -88,29 +88,29 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def peers() -> OAuthPeers:
+    return OAuthPeers()
 
 
-def machine(world: World, client: PreRegistered = SECRET, **options: Any) -> GrantClient:
-    return ClientCredentials(client=client, clock=world.clock, **options).client_auth(URL, world.fetch)
+def machine(peers: OAuthPeers, client: PreRegistered = SECRET, **options: Any) -> GrantClient:
+    return ClientCredentials(client=client, clock=peers.clock, **options).client_auth(URL, peers.fetch)
 
 
 def assertion(audience: Any = AS, **claims: Any) -> Secret:
     return Secret(sign({"iss": "https://platform", "sub": "job", "aud": audience, **claims}, PLATFORM))
 
 
-def workload(world: World, *assertions: Secret, issuer: str | None = None) -> GrantClient:
+def workload(peers: OAuthPeers, *assertions: Secret, issuer: str | None = None) -> GrantClient:
     rest = list(assertions)
 
     async def source() -> Secret:
         await trio.lowlevel.checkpoint()
         return rest.pop(0) if len(rest) > 1 else rest[0]
 
-    return WorkloadIdentity(assertion=source, issuer=issuer, clock=world.clock).client_auth(URL, world.fetch)
+    return WorkloadIdentity(assertion=source, issuer=issuer, clock=peers.clock).client_auth(URL, peers.fetch)
 
 
-def company(world: World, **options: Any) -> GrantClient:
+def company(peers: OAuthPeers, **options: Any) -> GrantClient:
     async def identity() -> Secret:
         await trio.lowlevel.checkpoint()
         return Secret("id-token")
@@ -118,36 +118,36 @@ def company(world: World, **options: Any) -> GrantClient:
     provider = IdentityProvider(
         issuer=IDP, client=PreRegistered(client_id="us", client_secret="idp-secret"), identity=identity, **options
     )
-    method = EnterpriseManaged(provider=provider, client=SECRET, clock=world.clock)
-    return method.client_auth(URL, world.fetch)
+    method = EnterpriseManaged(provider=provider, client=SECRET, clock=peers.clock)
+    return method.client_auth(URL, peers.fetch)
 
 
 # Client credentials
 
 
-async def test_client_secret_is_sent_in_basic_authentication(world: World) -> None:
-    client = machine(world)
-    assert await world.sent(client) is None
+async def test_client_secret_is_sent_in_basic_authentication(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    assert await peers.sent(client) is None
 
-    assert await world.refuse(client)
+    assert await peers.refuse(client)
 
-    assert await world.sent(client) == "Bearer t1"
-    assert world.tokens == [{"grant_type": "client_credentials", "resource": URL, "client_id": "me:1"}]
+    assert await peers.sent(client) == "Bearer t1"
+    assert peers.tokens == [{"grant_type": "client_credentials", "resource": URL, "client_id": "me:1"}]
     basic = b64encode(b"me%3A1:p%26ss").decode()
-    assert world.requests[-1].headers["authorization"] == f"Basic {basic}"
-    assert [request.url for request in world.requests] == [
+    assert peers.requests[-1].headers["authorization"] == f"Basic {basic}"
+    assert [request.url for request in peers.requests] == [
         PLACE,
         f"{AS}/.well-known/oauth-authorization-server",
         f"{AS}/token",
     ]
 
 
-async def test_client_secret_is_sent_in_the_body_if_the_server_requires_it(world: World) -> None:
-    world.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+async def test_client_secret_is_sent_in_the_body_if_the_server_requires_it(peers: OAuthPeers) -> None:
+    peers.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
 
-    await world.refuse(machine(world), scope="read")
+    await peers.refuse(machine(peers), scope="read")
 
-    [asked] = world.tokens
+    [asked] = peers.tokens
     assert asked == {
         "grant_type": "client_credentials",
         "resource": URL,
@@ -157,20 +157,20 @@ async def test_client_secret_is_sent_in_the_body_if_the_server_requires_it(world
     }
 
 
-async def test_client_authenticates_with_a_private_key(world: World) -> None:
+async def test_client_authenticates_with_a_private_key(peers: OAuthPeers) -> None:
     key = Key.generate("ES384")
-    world.metadata = {
+    peers.metadata = {
         "token_endpoint_auth_methods_supported": ["private_key_jwt"],
         "token_endpoint_auth_signing_alg_values_supported": ["ES384"],
     }
 
-    await world.refuse(machine(world, PreRegistered(client_id="me", key=key, issuer=AS)))
+    await peers.refuse(machine(peers, PreRegistered(client_id="me", key=key, issuer=AS)))
 
-    [asked] = world.tokens
+    [asked] = peers.tokens
     assert asked["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     claims = verify(asked["client_assertion"], key, algorithms=["ES384"]).claims
     assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", AS)
-    assert claims["exp"] == claims["iat"] + 300 == int(world.clock.now) + 300
+    assert claims["exp"] == claims["iat"] + 300 == int(peers.clock.now) + 300
     assert len(claims["jti"]) > 16
 
 
@@ -191,26 +191,26 @@ async def test_client_authenticates_with_a_private_key(world: World) -> None:
     ids=["nothing", "methods", "algorithms", "no endpoint", "plain http", "issuer"],
 )
 async def test_unsuitable_authorization_server_is_refused(
-    world: World, client: PreRegistered, metadata: dict[str, Any], why: str
+    peers: OAuthPeers, client: PreRegistered, metadata: dict[str, Any], why: str
 ) -> None:
-    world.metadata = metadata
+    peers.metadata = metadata
 
     with pytest.raises(AuthorizationError, match=why):
-        await world.refuse(machine(world, client))
-    assert world.tokens == []
+        await peers.refuse(machine(peers, client))
+    assert peers.tokens == []
 
 
-async def test_client_secret_is_not_sent_to_another_issuer(world: World) -> None:
-    world.issuer = "https://evil.example.com"
+async def test_client_secret_is_not_sent_to_another_issuer(peers: OAuthPeers) -> None:
+    peers.issuer = "https://evil.example.com"
 
     with pytest.raises(AuthorizationError, match="nothing was sent"):
-        await world.refuse(machine(world))
-    assert world.tokens == []
+        await peers.refuse(machine(peers))
+    assert peers.tokens == []
 
 
-async def test_token_is_sent_only_to_its_origin(world: World) -> None:
-    client = machine(world)
-    await world.refuse(client)
+async def test_token_is_sent_only_to_its_origin(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    await peers.refuse(client)
 
     for url in ("https://mcp.example.org/mcp", "http://mcp.example.com/mcp", "https://mcp.example.com:8443/mcp"):
         with pytest.raises(AuthorizationError, match="are not sent to"):
@@ -219,126 +219,126 @@ async def test_token_is_sent_only_to_its_origin(world: World) -> None:
             await client.challenged(url, 401, {})
 
 
-async def test_token_is_replaced_before_it_expires(world: World) -> None:
-    client = machine(world)
-    await world.refuse(client, scope="a")
-    world.clock.now += 3600 - 29
+async def test_token_is_replaced_before_it_expires(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    await peers.refuse(client, scope="a")
+    peers.clock.now += 3600 - 29
 
-    assert await world.sent(client) == "Bearer t2"
-    assert [asked["scope"] for asked in world.tokens] == ["a", "a"]
+    assert await peers.sent(client) == "Bearer t2"
+    assert [asked["scope"] for asked in peers.tokens] == ["a", "a"]
 
 
-async def test_token_is_used_until_it_expires_while_it_cannot_be_renewed(world: World) -> None:
-    client = machine(world)
-    await world.refuse(client)
-    world.refusal = RequestFailed("the authorization server is away")
-    world.clock.now += 3600 - 10
-    assert await world.sent(client) == "Bearer t1"
-    world.clock.now += 20
+async def test_token_is_used_until_it_expires_while_it_cannot_be_renewed(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    await peers.refuse(client)
+    peers.refusal = RequestFailed("the authorization server is away")
+    peers.clock.now += 3600 - 10
+    assert await peers.sent(client) == "Bearer t1"
+    peers.clock.now += 20
 
     with pytest.raises(RequestFailed, match="away"):
-        await world.sent(client)
-    assert await world.sent(client) is None
+        await peers.sent(client)
+    assert await peers.sent(client) is None
 
 
-async def test_new_token_that_the_server_refuses_is_an_error(world: World) -> None:
-    client = machine(world)
-    await world.refuse(client)
-    await world.sent(client)
+async def test_new_token_that_the_server_refuses_is_an_error(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    await peers.refuse(client)
+    await peers.sent(client)
 
     with pytest.raises(AuthorizationError, match="rejects a token that was issued for it: revoked, say"):
-        await world.refuse(client, error="invalid_token", error_description="revoked, say")
-    world.clock.now += 60
-    assert await world.refuse(client)
-    assert len(world.tokens) == 2
+        await peers.refuse(client, error="invalid_token", error_description="revoked, say")
+    peers.clock.now += 60
+    assert await peers.refuse(client)
+    assert len(peers.tokens) == 2
 
 
-async def test_step_up_requests_additional_scopes(world: World) -> None:
-    world.server = {"scopes_supported": ["read", "write"]}
-    client = machine(world)
-    await world.refuse(client)
-    await world.sent(client)
+async def test_step_up_requests_additional_scopes(peers: OAuthPeers) -> None:
+    peers.server = {"scopes_supported": ["read", "write"]}
+    client = machine(peers)
+    await peers.refuse(client)
+    await peers.sent(client)
 
-    assert await world.refuse(client, 403, error="insufficient_scope", scope="admin read")
+    assert await peers.refuse(client, 403, error="insufficient_scope", scope="admin read")
 
-    assert [asked["scope"] for asked in world.tokens] == ["read write", "read write admin"]
-    await world.sent(client)
+    assert [asked["scope"] for asked in peers.tokens] == ["read write", "read write admin"]
+    await peers.sent(client)
     with pytest.raises(AuthorizationError, match="has all that it names: admin"):
-        await world.refuse(client, 403, error="insufficient_scope", scope="admin")
-    assert not await world.refuse(client, 403, error="forbidden")
+        await peers.refuse(client, 403, error="insufficient_scope", scope="admin")
+    assert not await peers.refuse(client, 403, error="forbidden")
 
 
-async def test_number_of_step_ups_is_limited(world: World) -> None:
-    client = machine(world)
-    await world.refuse(client)
+async def test_number_of_step_ups_is_limited(peers: OAuthPeers) -> None:
+    client = machine(peers)
+    await peers.refuse(client)
     for number in range(3):
-        await world.sent(client)
-        assert await world.refuse(client, 403, error="insufficient_scope", scope=f"s{number}")
-    await world.sent(client)
+        await peers.sent(client)
+        assert await peers.refuse(client, 403, error="insufficient_scope", scope=f"s{number}")
+    await peers.sent(client)
 
     with pytest.raises(AuthorizationError, match="reports missing scopes"):
-        await world.refuse(client, 403, error="insufficient_scope", scope="s3")
+        await peers.refuse(client, 403, error="insufficient_scope", scope="s3")
 
 
-async def test_concurrent_requests_are_authorized_once(world: World, autojump_clock: object) -> None:
-    world.slow = True
-    method = ClientCredentials(client=SECRET, clock=world.clock)
+async def test_concurrent_requests_are_authorized_once(peers: OAuthPeers, autojump_clock: object) -> None:
+    peers.slow = True
+    method = ClientCredentials(client=SECRET, clock=peers.clock)
     sent = []
 
     async def request() -> None:
-        client = method.client_auth(URL, world.fetch)
-        assert await world.sent(client) is None
-        assert await world.refuse(client)
-        sent.append(await world.sent(client))
+        client = method.client_auth(URL, peers.fetch)
+        assert await peers.sent(client) is None
+        assert await peers.refuse(client)
+        sent.append(await peers.sent(client))
 
     async with trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(request)
 
     assert sent == ["Bearer t1"] * 5
-    assert len(world.tokens) == 1
+    assert len(peers.tokens) == 1
 
 
-async def test_failure_is_raised_in_all_waiting_requests(world: World, autojump_clock: object) -> None:
-    world.slow = True
-    world.refusal = answer({"error": "invalid_client", "error_description": "who?"}, 401)
-    client = machine(world)
+async def test_failure_is_raised_in_all_waiting_requests(peers: OAuthPeers, autojump_clock: object) -> None:
+    peers.slow = True
+    peers.refusal = answer({"error": "invalid_client", "error_description": "who?"}, 401)
+    client = machine(peers)
     failures = []
 
     async def request() -> None:
-        await world.sent(client)
+        await peers.sent(client)
         with pytest.raises(AuthorizationError) as caught:
-            await world.refuse(client)
+            await peers.refuse(client)
         failures.append(str(caught.value))
 
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(request)
 
-    assert len(world.tokens) == 1
+    assert len(peers.tokens) == 1
     assert {text.partition(" at ")[0] for text in failures} == {
         "the authorization server refused the token request: invalid_client: who?"
     }
 
 
-async def test_refusal_of_an_older_token_requests_no_new_one(world: World, autojump_clock: object) -> None:
-    client = machine(world)
+async def test_refusal_of_an_older_token_requests_no_new_one(peers: OAuthPeers, autojump_clock: object) -> None:
+    client = machine(peers)
     late = trio.Event()
     results = []
 
     async def slow_request() -> None:
-        await world.sent(client)
+        await peers.sent(client)
         await late.wait()
-        results.append(await world.refuse(client))
+        results.append(await peers.refuse(client))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(slow_request)
         await trio.testing.wait_all_tasks_blocked()
-        await world.refuse(client)
+        await peers.refuse(client)
         late.set()
 
     assert results == [True]
-    assert len(world.tokens) == 1
+    assert len(peers.tokens) == 1
 
 
 def test_secrets_are_not_shown() -> None:
@@ -351,14 +351,14 @@ def test_secrets_are_not_shown() -> None:
 # DPoP
 
 
-async def test_tokens_are_bound_to_a_key(world: World) -> None:
-    world.given = {"token_type": "DPoP"}
-    world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
-    client = machine(world)
-    assert await world.refuse(client, scheme="DPoP")
+async def test_tokens_are_bound_to_a_key(peers: OAuthPeers) -> None:
+    peers.given = {"token_type": "DPoP"}
+    peers.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
+    client = machine(peers)
+    assert await peers.refuse(client, scheme="DPoP")
 
-    verifier = DPoPVerifier(is_new=lambda name, until: True, clock=world.clock)
-    at_token = verifier.verify([world.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
+    verifier = DPoPVerifier(is_new=lambda name, until: True, clock=peers.clock)
+    at_token = verifier.verify([peers.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
     sent = [await client.headers("POST", f"{URL}?x=1") for _ in range(2)]
 
     assert sent[0]["Authorization"] == "DPoP t1"
@@ -367,31 +367,31 @@ async def test_tokens_are_bound_to_a_key(world: World) -> None:
         verifier.verify([each["dpop"]], method="POST", url=URL, token="t1", bound_to=at_token.thumbprint)
 
 
-async def test_nonces_of_both_servers_are_used(world: World) -> None:
+async def test_nonces_of_both_servers_are_used(peers: OAuthPeers) -> None:
     """The token request is repeated with the authorization server's nonce, the request with the MCP server's nonce."""
-    world.given = {"token_type": "DPoP"}
-    world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
-    client = machine(world)
-    world.refusal = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="as-nonce")
+    peers.given = {"token_type": "DPoP"}
+    peers.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
+    client = machine(peers)
+    peers.refusal = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="as-nonce")
 
     async def once(request: FetchRequest) -> FetchResponse:
-        response = await World.fetch(world, request)
+        response = await OAuthPeers.fetch(peers, request)
         if request.url == f"{AS}/token":
-            world.refusal = None
+            peers.refusal = None
         return response
 
-    client = ClientCredentials(client=SECRET, clock=world.clock).client_auth(URL, once)
-    assert await world.refuse(client, scheme="DPoP")
-    proofs = [peek(request.headers["dpop"]).claims for request in world.requests if "dpop" in request.headers]
+    client = ClientCredentials(client=SECRET, clock=peers.clock).client_auth(URL, once)
+    assert await peers.refuse(client, scheme="DPoP")
+    proofs = [peek(request.headers["dpop"]).claims for request in peers.requests if "dpop" in request.headers]
     assert [proof.get("nonce") for proof in proofs] == [None, "as-nonce"]
     assert proofs[0]["jti"] != proofs[1]["jti"]
 
     first = await client.headers("POST", URL)
-    headers = {**world.challenge("DPoP", error="use_dpop_nonce"), "dpop-nonce": "rs-nonce"}
+    headers = {**peers.challenge("DPoP", error="use_dpop_nonce"), "dpop-nonce": "rs-nonce"}
     assert await client.challenged(URL, 401, headers)
     second = await client.headers("POST", URL)
     assert (peek(first["dpop"]).claims.get("nonce"), peek(second["dpop"]).claims["nonce"]) == (None, "rs-nonce")
-    assert len(world.tokens) == 2
+    assert len(peers.tokens) == 2
 
 
 @pytest.mark.parametrize(
@@ -406,25 +406,25 @@ async def test_nonces_of_both_servers_are_used(world: World) -> None:
     ids=["never", "always", "required", "algorithms", "unasked"],
 )
 async def test_token_binding_mismatch_is_an_error(
-    world: World, mode: str, server: dict[str, Any], metadata: dict[str, Any], given: str, why: str
+    peers: OAuthPeers, mode: str, server: dict[str, Any], metadata: dict[str, Any], given: str, why: str
 ) -> None:
-    world.server, world.metadata, world.given = server, metadata, {"token_type": given}
+    peers.server, peers.metadata, peers.given = server, metadata, {"token_type": given}
 
     with pytest.raises(AuthorizationError, match=why):
-        await world.refuse(machine(world, dpop=mode))
+        await peers.refuse(machine(peers, dpop=mode))
 
 
 # Enterprise-managed
 
 
-async def test_enterprise_user_gets_a_token_by_token_exchange(world: World) -> None:
-    world.metadata = {"authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"]}
-    client = company(world, token_endpoint=f"{IDP}/token")
+async def test_enterprise_user_gets_a_token_by_token_exchange(peers: OAuthPeers) -> None:
+    peers.metadata = {"authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"]}
+    client = company(peers, token_endpoint=f"{IDP}/token")
 
-    assert await world.refuse(client, scope="chat")
+    assert await peers.refuse(client, scope="chat")
 
-    assert await world.sent(client) == "Bearer t1"
-    assert world.exchanges == [
+    assert await peers.sent(client) == "Bearer t1"
+    assert peers.exchanges == [
         {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
             "requested_token_type": ID_JAG,
@@ -436,20 +436,20 @@ async def test_enterprise_user_gets_a_token_by_token_exchange(world: World) -> N
             "client_id": "us",
         }
     ]
-    assert world.tokens == [
+    assert peers.tokens == [
         {"grant_type": BEARER, "assertion": "a.b.c", "resource": URL, "scope": "chat", "client_id": "me:1"}
     ]
-    at_idp, at_as = (request.headers["authorization"] for request in world.requests if request.method == "POST")
+    at_idp, at_as = (request.headers["authorization"] for request in peers.requests if request.method == "POST")
     assert at_idp == f"Basic {b64encode(b'us:idp-secret').decode()}"
     assert at_as == f"Basic {b64encode(b'me%3A1:p%26ss').decode()}"
 
 
-async def test_identity_assertion_is_sent_to_its_provider_only(world: World) -> None:
-    client = company(world, kind="saml2")
-    await world.refuse(client)
+async def test_identity_assertion_is_sent_to_its_provider_only(peers: OAuthPeers) -> None:
+    client = company(peers, kind="saml2")
+    await peers.refuse(client)
 
-    assert world.exchanges[0]["subject_token_type"] == "urn:ietf:params:oauth:token-type:saml2"
-    holding = [request.url for request in world.requests if b"id-token" in request.body]
+    assert peers.exchanges[0]["subject_token_type"] == "urn:ietf:params:oauth:token-type:saml2"
+    holding = [request.url for request in peers.requests if b"id-token" in request.body]
     assert holding == [f"{IDP}/token"]
 
 
@@ -467,55 +467,55 @@ async def test_identity_assertion_is_sent_to_its_provider_only(world: World) -> 
     ids=["another token", "no type", "opaque", "header", "huge", "none", "not supported"],
 )
 async def test_invalid_token_exchange_is_refused(
-    world: World, exchange: dict[str, Any], metadata: dict[str, Any], why: str
+    peers: OAuthPeers, exchange: dict[str, Any], metadata: dict[str, Any], why: str
 ) -> None:
-    world.exchange, world.metadata = exchange, metadata
+    peers.exchange, peers.metadata = exchange, metadata
 
     with pytest.raises(AuthorizationError, match=why):
-        await world.refuse(company(world))
-    assert world.tokens == []
+        await peers.refuse(company(peers))
+    assert peers.tokens == []
 
 
 # Workload identity
 
 
-async def test_workload_gets_a_token_for_its_assertion(world: World) -> None:
+async def test_workload_gets_a_token_for_its_assertion(peers: OAuthPeers) -> None:
     shown = assertion()
-    client = workload(world, shown)
+    client = workload(peers, shown)
 
-    assert await world.refuse(client)
+    assert await peers.refuse(client)
 
-    assert await world.sent(client) == "Bearer t1"
-    assert world.tokens == [{"grant_type": BEARER, "assertion": shown.reveal(), "resource": URL}]
-    assert "authorization" not in world.requests[-1].headers
+    assert await peers.sent(client) == "Bearer t1"
+    assert peers.tokens == [{"grant_type": BEARER, "assertion": shown.reveal(), "resource": URL}]
+    assert "authorization" not in peers.requests[-1].headers
 
 
-async def test_rejected_assertion_is_not_sent_again(world: World) -> None:
+async def test_rejected_assertion_is_not_sent_again(peers: OAuthPeers) -> None:
     """Neither in the same request nor in the next, and no other grant is tried."""
-    world.refusal = answer({"error": "invalid_grant", "error_description": "unknown"}, 400)
-    client = workload(world, assertion())
+    peers.refusal = answer({"error": "invalid_grant", "error_description": "unknown"}, 400)
+    client = workload(peers, assertion())
 
     for _ in range(3):
         with pytest.raises(AuthorizationError, match="invalid_grant: unknown"):
-            await world.refuse(client)
-        world.clock.now += 1000
-    assert [asked["grant_type"] for asked in world.tokens] == [BEARER]
+            await peers.refuse(client)
+        peers.clock.now += 1000
+    assert [asked["grant_type"] for asked in peers.tokens] == [BEARER]
 
 
-async def test_new_assertion_is_sent_after_a_rejected_one(world: World) -> None:
-    world.refusal = answer({"error": "invalid_grant"}, 400)
-    client = workload(world, assertion(jti="1"), assertion(jti="2"))
+async def test_new_assertion_is_sent_after_a_rejected_one(peers: OAuthPeers) -> None:
+    peers.refusal = answer({"error": "invalid_grant"}, 400)
+    client = workload(peers, assertion(jti="1"), assertion(jti="2"))
     with pytest.raises(AuthorizationError):
-        await world.refuse(client)
-    world.refusal = None
+        await peers.refuse(client)
+    peers.refusal = None
 
-    assert await world.refuse(client)
-    assert len(world.tokens) == 2
+    assert await peers.refuse(client)
+    assert len(peers.tokens) == 2
 
 
 @pytest.mark.parametrize("audience", [f"{AS}/token", [AS, "https://other"], AS], ids=str)
-async def test_assertion_for_the_authorization_server_is_sent(world: World, audience: Any) -> None:
-    assert await world.refuse(workload(world, assertion(audience)))
+async def test_assertion_for_the_authorization_server_is_sent(peers: OAuthPeers, audience: Any) -> None:
+    assert await peers.refuse(workload(peers, assertion(audience)))
 
 
 @pytest.mark.parametrize(
@@ -523,20 +523,20 @@ async def test_assertion_for_the_authorization_server_is_sent(world: World, audi
     [assertion("https://other"), assertion(f"{AS}/"), assertion(None), assertion([1]), Secret("opaque")],
     ids=["other", "almost", "none", "rubbish", "opaque"],
 )
-async def test_assertion_for_another_audience_is_not_sent(world: World, shown: Secret) -> None:
+async def test_assertion_for_another_audience_is_not_sent(peers: OAuthPeers, shown: Secret) -> None:
     """Otherwise a server could name its own authorization server to receive the assertion."""
     with pytest.raises(AuthorizationError, match="assertion: expected"):
-        await world.refuse(workload(world, shown))
-    assert world.tokens == []
+        await peers.refuse(workload(peers, shown))
+    assert peers.tokens == []
 
 
-async def test_assertion_with_another_audience_is_sent_to_the_configured_issuer_only(world: World) -> None:
-    assert await world.refuse(workload(world, assertion("api://exchange"), issuer=AS))
+async def test_assertion_with_another_audience_is_sent_to_the_configured_issuer_only(peers: OAuthPeers) -> None:
+    assert await peers.refuse(workload(peers, assertion("api://exchange"), issuer=AS))
 
-    world.issuer = "https://evil.example.com"
+    peers.issuer = "https://evil.example.com"
     with pytest.raises(AuthorizationError, match="nothing was sent"):
-        await world.refuse(workload(world, assertion("api://exchange"), issuer=AS))
-    assert len(world.tokens) == 1
+        await peers.refuse(workload(peers, assertion("api://exchange"), issuer=AS))
+    assert len(peers.tokens) == 1
 
 
 def test_named_servers_are_the_configured_issuers() -> None:

@@ -90,7 +90,7 @@ def test_cached_pages_are_limited_for_any_cursors() -> None:
 
     def result(entries: list[ToolEntry], cursor: str | None) -> object:
         made.append(cursor)
-        return server.catalog.tools._listed(entries, cursor, fallback=False)
+        return server.catalog.tools._list_result(entries, cursor, fallback=False)
 
     pages = PageCache(registry, "tools", result, size=1)
     first = pages.page(LATEST, None)

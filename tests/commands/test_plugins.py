@@ -211,7 +211,7 @@ def test_disable_and_enable_change_only_the_lists(folder: Path, site: str) -> No
     assert output.stdout == "broken is disabled: removed from server.enable in mcptrio.toml\n"
     assert file.read_text() == CONFIG.replace('"keeper", "broken"', '"keeper"')
     again = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
-    assert (again.returncode, again.stdout) == (0, "broken is disabled already\n")
+    assert (again.returncode, again.stdout) == (0, "broken is already disabled\n")
 
     output = run("plugins", "enable", "broken", cwd=folder, PYTHONPATH=site)
     assert output.stdout == "broken is enabled: added to server.enable in mcptrio.toml\n"

@@ -149,7 +149,7 @@ def test_socket_is_readable_by_its_owner_only_and_takes_no_commands(stdio: Serve
     with socket.socket(socket.AF_UNIX) as reader:
         reader.settimeout(WAIT_TIMEOUT)
         reader.connect(str(path))
-        # The server may have sent everything and closed the connection already.
+        # The server may already have sent everything and closed the connection.
         with suppress(BrokenPipeError):
             reader.sendall(b'{"cancel": 1}')
         data = b""

@@ -111,7 +111,7 @@ class Allowed:
 
 
 def find_suite(node: Node) -> Path:
-    """The suite's entry script, installed unless it is there already.
+    """The suite's entry script, installed unless it is already there.
 
     Raises:
         NodeError: npm failed.

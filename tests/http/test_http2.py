@@ -437,7 +437,7 @@ async def test_client_that_reads_nothing_is_disconnected(serving: Serving) -> No
             await peer.flush()
             await eventually(lambda: app.running > 0)
         except trio.BrokenResourceError:
-            pass  # on a slow machine it is disconnected already
+            pass  # on a slow machine it is already disconnected
         await eventually(lambda: app.running == 0)
 
 

@@ -157,7 +157,7 @@ async def test_unreachable_required_mount_is_quarantined() -> None:
 async def test_idle_mounted_server_is_stopped_and_restarted_on_demand() -> None:
     async with mounted(options=evolve(WAITING, idle_timeout=0.2)) as (client, mount, _):
         before = await text(client, "up_pid")
-        # On a slow machine it may have been stopped already before that call.
+        # On a slow machine it may already have been stopped before that call.
         starts = mount.status.starts
         await eventually(lambda: mount.status.state == "stopped")
         assert "up_pid" in [tool.name for tool in await client.tools().all()]

@@ -46,7 +46,7 @@ class Program:
     env: Mapping[str, str] = field(factory=dict)
     process: subprocess.Popen[bytes] | None = None
     signals: list[tuple[float, int, signal.Signals]] = field(factory=list)
-    """The signals that it has got: Trio time, process id and number."""
+    """The signals that it has got: Trio clock time, process id and number."""
 
     @property
     def is_running(self) -> bool:

@@ -22,7 +22,7 @@ class InstallError(Exception):
 
 
 def install(requirements: Path, modules: Sequence[str]) -> Path:
-    """The Python of an environment with what a file lists, made unless it is there already.
+    """The Python of an environment with what a file lists, made unless it is already there.
 
     Args:
         requirements: everything, pinned; dependencies that it does not list are not installed.

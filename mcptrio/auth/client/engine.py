@@ -54,7 +54,7 @@ class GrantClient:
         await self._load()
         granted = self._server.granted
         if granted is not None and self._expires_soon(granted):
-            granted = await self._renewed(granted)
+            granted = await self._renew_if_expired(granted)
         # A rejection counts only for the token that the request carried: a concurrent request may have renewed it.
         self._server.sent[trio.lowlevel.current_task()] = self._server.granted
         if granted is None:
@@ -239,7 +239,7 @@ class GrantClient:
 
     # Renewal before expiry
 
-    async def _renewed(self, granted: Granted) -> Granted | None:
+    async def _renew_if_expired(self, granted: Granted) -> Granted | None:
         """Return the same or newer tokens; ``None`` if they have expired and only a user can grant others."""
         server = self._server
         async with server.lock:

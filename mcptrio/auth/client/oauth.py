@@ -114,8 +114,8 @@ class OAuth(GrantMethod):
     @property
     def named_servers(self) -> Sequence[str]:
         """See :class:`mcptrio.abc.AuthMethod`."""
-        own = () if self.client is None or self.client.issuer is None else (self.client.issuer,)
-        return (*self.private_servers, *own)
+        client_issuer = () if self.client is None or self.client.issuer is None else (self.client.issuer,)
+        return (*self.private_servers, *client_issuer)
 
     def client_auth(self, url: str, fetch: Fetch) -> OAuthClient:
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its tokens.

@@ -77,7 +77,7 @@ class Failures:
         bucket = self._buckets.get(key := network_of(address))
         if bucket is None:
             bucket = self._store(key, _Bucket(self._limit.burst, self._clock()))
-        while (missing := 1 + bucket.reserved - self._refilled(bucket)) > 0:
+        while (missing := 1 + bucket.reserved - self._refill(bucket)) > 0:
             if not bucket.reserved:
                 # No attempt is left whose end would wake the other waiting tasks.
                 bucket.waiting.unpark_all()
@@ -93,7 +93,7 @@ class Failures:
         key = network_of(address)
         # Removed and added again, so the order is by the latest failure.
         bucket = self._buckets.pop(key, None) or _Bucket(self._limit.burst, self._clock())
-        bucket.tokens = max(0.0, self._refilled(bucket) - 1)
+        bucket.tokens = max(0.0, self._refill(bucket) - 1)
         self._store(key, bucket)
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Failures:
     def _end(self, key: str, bucket: _Bucket) -> None:
         bucket.reserved -= 1
         bucket.waiting.unpark()
-        if not bucket.reserved and self._refilled(bucket) >= self._limit.burst and self._buckets.get(key) is bucket:
+        if not bucket.reserved and self._refill(bucket) >= self._limit.burst and self._buckets.get(key) is bucket:
             # Clients with valid credentials must not evict addresses that have failed.
             del self._buckets[key]
 
@@ -116,7 +116,7 @@ class Failures:
             self._buckets.popitem(last=False)
         return bucket
 
-    def _refilled(self, bucket: _Bucket) -> float:
+    def _refill(self, bucket: _Bucket) -> float:
         now = self._clock()
         bucket.tokens = min(self._limit.burst, bucket.tokens + (now - bucket.refilled_at) * self._rate)
         bucket.refilled_at = now

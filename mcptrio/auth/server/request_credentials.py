@@ -73,7 +73,7 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
     # MCP, basic/authorization, "Token Requirements": access tokens must not be in the query, which logs and caches
     # record.
     if not _IN_QUERY.isdisjoint(name.lower() for name, _ in _query(request.query)):
-        raise _malformed(
+        raise _malformed_request(
             "expected the access token in the header Authorization, got one in the URL, where logs keep it"
         )
     values = request.headers.get("authorization", ())
@@ -81,18 +81,18 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
         return "", ""
     # A proxy and this server might each use another of the values.
     if len(values) > 1:
-        raise _malformed("expected one header Authorization, got several")
+        raise _malformed_request("expected one header Authorization, got several")
     text = values[0].strip(" \t")
     found = _CREDENTIALS.fullmatch(text)
     scheme = found[1].lower() if found else text.partition(" ")[0].lower()
     if scheme in SCHEMES and found is not None and found[2] is None:
-        raise _malformed(
+        raise _malformed_request(
             f"expected a token after {SCHEMES[scheme]} in the header Authorization, got nothing", SCHEMES[scheme]
         )
     if scheme in SCHEMES and found is None:
-        raise _malformed("expected a scheme, a space and a token in the header Authorization", SCHEMES[scheme])
+        raise _malformed_request("expected a scheme, a space and a token in the header Authorization", SCHEMES[scheme])
     if found is None and "\t" in text:
-        raise _malformed("expected a space after the scheme in the header Authorization")
+        raise _malformed_request("expected a space after the scheme in the header Authorization")
     return scheme, (found[2] or "") if found else ""
 
 
@@ -119,7 +119,7 @@ def binding_of(principal: Principal) -> Mapping[str, str]:
     return known
 
 
-def _malformed(problem: str, scheme: str | None = None) -> CredentialsRefused:
+def _malformed_request(problem: str, scheme: str | None = None) -> CredentialsRefused:
     return CredentialsRefused(problem, status=400, error="invalid_request", counts=True, scheme=scheme)
 
 

@@ -96,7 +96,7 @@ class ResourceServer:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         options = options or ResourceServerOptions()
-        resources = _checked((resource,) if isinstance(resource, str) else resource)
+        resources = _check_resources((resource,) if isinstance(resource, str) else resource)
         issuers = [_url(each, "authorization_servers") for each in authorization_servers]
         if issuers and not resources:
             raise ValueError(
@@ -155,7 +155,7 @@ class ResourceServer:
     async def admit(self, request: RequestHead) -> Principal:
         """See :class:`mcptrio.abc.Guard`."""
         try:
-            return await self._admitted(request)
+            return await self._admit(request)
         except CredentialsRefused as refused:
             if refused.counts:
                 self._failures.count(request.address)
@@ -169,7 +169,7 @@ class ResourceServer:
             AuthorizationError: The token is invalid, is bound to a key, or lacks scopes that every request needs.
             Overloaded: The token cannot be verified now.
         """
-        principal = await self._verified(token)
+        principal = await self._verify(token)
         if principal is None:
             raise AuthorizationError(_INVALID_TOKEN)
         # Only an HTTP request can carry the proof for a bound token.
@@ -194,7 +194,7 @@ class ResourceServer:
         """Verify the token again, or the validity period of the certificate. See :class:`mcptrio.abc.Guard`."""
         try:
             scheme, token = credentials_in(request)
-            again = await self._verified(token) if scheme in SCHEMES else self._principal_of_certificate(request)
+            again = await self._verify(token) if scheme in SCHEMES else self._principal_of_certificate(request)
         except CredentialsRefused as refused:
             raise AuthorizationError(refused.reason) from None
         if again is None:
@@ -225,7 +225,7 @@ class ResourceServer:
 
     # Private
 
-    async def _admitted(self, request: RequestHead) -> Principal:
+    async def _admit(self, request: RequestHead) -> Principal:
         scheme, token = credentials_in(request)
         if scheme not in SCHEMES:
             principal = self._principal_of_certificate(request)
@@ -241,7 +241,7 @@ class ResourceServer:
         if rule is not None and certificate is not None:
             principal = rule.principal(certificate, self._clock())
         if principal is not None:
-            return self._expanded(principal)
+            return self._with_implied_scopes(principal)
         # 401 would require a challenge (RFC 9110 section 15.5.2), and no scheme exists for certificates.
         if not self._verifiers:
             raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=certificate is not None)
@@ -257,7 +257,7 @@ class ResourceServer:
         is_known = self._recent_tokens.get(key) is not None
         end_attempt = await self._failures.begin(None if is_known else request.address)
         try:
-            principal = await self._verified(token)
+            principal = await self._verify(token)
             if principal is None:
                 raise invalid_token(_INVALID_TOKEN_IN_HEADER, SCHEMES[scheme])
             await self._check_binding(request, scheme, token, principal)
@@ -274,7 +274,7 @@ class ResourceServer:
         self._recent_tokens.put(key, None, seconds=_TOKEN_CACHE_SECONDS)
         return principal
 
-    async def _verified(self, token: str) -> Principal | None:
+    async def _verify(self, token: str) -> Principal | None:
         """Return the principal of a token, or ``None`` if no verifier knows the token.
 
         Raises:
@@ -290,7 +290,7 @@ class ResourceServer:
                 errors.append(error)
             else:
                 if principal is not None:
-                    return self._expanded(principal)
+                    return self._with_implied_scopes(principal)
         if errors:
             raise next((each for each in errors if isinstance(each, AuthorizationError)), errors[0])
         return None
@@ -300,10 +300,10 @@ class ResourceServer:
         # could use a token of another issuer.
         issuer = named_issuer(token)
         answers = [(verifier.recognizes(token, issuer), verifier) for verifier in self._verifiers]
-        own = [verifier for is_recognized, verifier in answers if is_recognized]
-        return own or [verifier for is_recognized, verifier in answers if is_recognized is None]
+        recognizing = [verifier for is_recognized, verifier in answers if is_recognized]
+        return recognizing or [verifier for is_recognized, verifier in answers if is_recognized is None]
 
-    def _expanded(self, principal: Principal) -> Principal:
+    def _with_implied_scopes(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)
         return principal if scopes == principal.scopes else evolve(principal, scopes=scopes)
 
@@ -378,7 +378,7 @@ class ResourceServer:
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
 
 
-def _checked(resources: Sequence[str]) -> tuple[str, ...]:
+def _check_resources(resources: Sequence[str]) -> tuple[str, ...]:
     """Return the resources if they are valid.
 
     Raises:

@@ -253,10 +253,10 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
             raise ValueError(f"expected UTF-8 in {word.value[1:]}, got other bytes") from error
         # A file usually ends with a line break, which is not part of a number or a word.
         text = text if "string" in kinds(schema, root) else text.strip()
-    return _typed(text, schema, root)
+    return _convert(text, schema, root)
 
 
-def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+def _convert(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     values = choices(schema, root)
     if values is not None:
         return _chosen(text, values, schema, root)
@@ -264,7 +264,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     # Before JSON is tried: for a string parameter, 3 is the text "3".
     if "string" in types:
         return text
-    parsed = _parsed(text)
+    parsed = _parse_json(text)
     if not types:
         return text if parsed is _NOTHING else parsed
     kind = "" if parsed is _NOTHING else kind_of(parsed)
@@ -278,14 +278,14 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     # One value for an array of values, so that a single item needs no brackets.
     items = items_of(schema, root)
     if "array" in types and "array" not in kinds(items, root):
-        return [_typed(text, items, root)]
+        return [_convert(text, items, root)]
     raise ValueError(f"expected {describe(schema, root)}, got {quote(text)}")
 
 
 def _chosen(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) -> Any:
     if text in [value for value in values if isinstance(value, str)]:
         return text
-    parsed = _parsed(text.strip())
+    parsed = _parse_json(text.strip())
     for value in values:
         # The types are compared too, because True equals 1 in Python.
         if not isinstance(value, str) and type(value) is type(parsed) and value == parsed:
@@ -298,7 +298,7 @@ def _chosen(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) 
 _NOTHING: Any = object()
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

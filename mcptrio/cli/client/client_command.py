@@ -94,10 +94,10 @@ class ClientCommand(CLICommand):
         return [param for param in params if param.name != "target"] if _COMMAND in ctx.meta else params
 
     def invoke(self, ctx: click.Context) -> Any:
-        own = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
-        given = {name: value for name, value in ctx.params.items() if name not in own}
+        action_params = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
+        given = {name: value for name, value in ctx.params.items() if name not in action_params}
         options = TargetOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **given)
-        ctx.exit(run_action(self.action(own), options))
+        ctx.exit(run_action(self.action(action_params), options))
 
     def action(self, own: dict[str, Any]) -> Action:
         assert self.callback is not None
@@ -110,7 +110,7 @@ class ClientCommand(CLICommand):
             click.ClickException: The words are invalid.
             click.exceptions.Exit: Help was requested and has been shown.
         """
-        # Another command with the same parameters but without TARGET: the shell is connected already.
+        # Another command with the same parameters but without TARGET: the shell is already connected.
         # Commands of the shell have no exit codes.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, epilog="")
         with inner.make_context(self.name, list(words)) as ctx:

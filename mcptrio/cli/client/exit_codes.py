@@ -88,7 +88,7 @@ def line_of(error: MCPTrioError | OSError) -> str:
 def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
     """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
 
-    A failure of a plugin in this process is not repeated if its log record was shown already.
+    A failure of a plugin in this process is not repeated if its log record was already shown.
     """
     line = line_of(error)
     stderr_lines: list[str] = []

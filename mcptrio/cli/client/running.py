@@ -186,7 +186,7 @@ async def connected(
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
             # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
-            authorize = partial(_authorized, found.name, console, terminal if user is not None else None)
+            authorize = partial(_authorize, found.name, console, terminal if user is not None else None)
             target, client = await _open(stack, connecting, authorize, found.target, options.record)
         cmd = CommandContext(
             client=client,
@@ -226,7 +226,7 @@ async def _open(
     return chosen, await stack.enter_async_context(connecting(chosen, record=record))
 
 
-async def _authorized(server: str, console: Console, terminal: Terminal | None, target: Target) -> Target:
+async def _authorize(server: str, console: Console, terminal: Terminal | None, target: Target) -> Target:
     """Return the target; a URL gets its stored credentials, or an offer to log in."""
     if not isinstance(target, Endpoint):
         return target

@@ -73,7 +73,7 @@ def _alternatives(schema: Any, root: JSONSchema, steps: Iterator[int], levels: i
             queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
         elif isinstance(together, list) and together and levels:
             parts = [_alternatives(part, root, steps, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]
-            found.append(_merged([rest, *parts]))
+            found.append(_merge([rest, *parts]))
         else:
             found.append(each)
     return found[:_MAX_ALTERNATIVES] or [{}]
@@ -219,7 +219,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
     return target
 
 
-def _merged(schemas: Sequence[JSONSchema]) -> JSONSchema:
+def _merge(schemas: Sequence[JSONSchema]) -> JSONSchema:
     """Merge the schemas of an ``allOf`` for a description: all members, and the first value of other keywords."""
     merged: dict[str, Any] = {}
     members: dict[str, Any] = {}

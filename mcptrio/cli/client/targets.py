@@ -81,7 +81,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         server = make_server(config, ChosenPlugins(plugins=options.plugins, strict=True).wanted(config), {})
         return FoundTarget(target=server, name=", ".join(options.plugins))
     if options.command:
-        return _started(options, options.command)
+        return _started_target(options, options.command)
     text = (options.target or "").strip()
     if not text:
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
@@ -106,12 +106,12 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
             f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
         )
     try:
-        return _started(options, tuple(shlex.split(text)))
+        return _started_target(options, tuple(shlex.split(text)))
     except ValueError as error:
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
+def _started_target(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
     return _with_options(options, Command(args=args), shlex.join(args))
 
 

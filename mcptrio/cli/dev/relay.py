@@ -265,10 +265,10 @@ class DevRelay:
                 await self._from_client(each)
         else:
             # A request that the old worker has not accepted goes to the new one.
-            while not await self._routed(incoming):
+            while not await self._route(incoming):
                 pass
 
-    async def _routed(self, message: Message) -> bool:
+    async def _route(self, message: Message) -> bool:
         """Return whether the message was delivered or has no receiver."""
         async with self._routing:
             if isinstance(message, Request):
@@ -349,11 +349,11 @@ class DevRelay:
             self._worker_requests[id] = (worker, message.id)
             return Request(id, message.method, message.params)
         if message.method == _CANCELLED:
-            return self._cancelled(worker, message.params or {})
+            return self._on_cancel(worker, message.params or {})
         is_superseded = worker is not self._current and message.method.endswith(_SUPERSEDED_NOTIFICATIONS)
         return None if is_superseded or self._session.is_repeated(message) else message
 
-    def _cancelled(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
+    def _on_cancel(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
         for id, (owner, own) in self._worker_requests.items():
             if owner is worker and own == params.get("requestId"):
                 del self._worker_requests[id]

@@ -79,7 +79,7 @@ class SessionState(Generic[_W]):
         self._acknowledged.discard(answer.id)
         # A request that was refused has changed nothing, so it is not replayed.
         if isinstance(answer, Response):
-            self._settled(request, answer.result)
+            self._on_response(request, answer.result)
         return True
 
     def not_asked(self, request: Request) -> None:
@@ -105,11 +105,11 @@ class SessionState(Generic[_W]):
         if self._introduction is not None:
             messages.append(self._again(self._introduction))
         # An initialize request without a response moves to the new worker.
-        messages += self._moved(_INITIALIZE, worker)
+        messages += self._requests_to_move(_INITIALIZE, worker)
         if self._initialized and messages:
             messages.append(Notification(_INITIALIZED))
         messages += [self._again(each) for each in (self._level, *self._subscribed.values()) if each is not None]
-        messages += self._moved(_LISTEN, worker)
+        messages += self._requests_to_move(_LISTEN, worker)
         return messages
 
     def list_changes(self) -> list[Notification]:
@@ -117,13 +117,13 @@ class SessionState(Generic[_W]):
         notifications: list[Notification] = []
         # MCP 2025-11-25, basic/lifecycle: with "initialized", the client reports that it is ready.
         if self._introduction is not None and self._initialized:
-            notifications += [Notification(_changed(what)) for what in _LISTS]
+            notifications += [Notification(_change_notification(what)) for what in _LISTS]
         for request, _ in self.waiting.values():
             if request.method == _LISTEN:
                 wanted = (request.params or {}).get("notifications")
                 notifications += [
                     # In 2026-07-28 a notification names its subscription, and covers only what that has requested.
-                    Notification(_changed(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
+                    Notification(_change_notification(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
                     for what, member in _LISTS.items()
                     if isinstance(wanted, dict) and wanted.get(member) is True
                 ]
@@ -147,7 +147,7 @@ class SessionState(Generic[_W]):
 
     # Private
 
-    def _settled(self, request: Request, result: dict[str, Any]) -> None:
+    def _on_response(self, request: Request, result: dict[str, Any]) -> None:
         params = request.params or {}
         if request.method == _INITIALIZE:
             self._introduction = request
@@ -164,14 +164,14 @@ class SessionState(Generic[_W]):
         # Another id than the client's, which the client would take for its own request.
         return Request(f"{OWN}{next(self._numbers)}", request.method, request.params)
 
-    def _moved(self, method: str, worker: _W) -> Iterator[Request]:
+    def _requests_to_move(self, method: str, worker: _W) -> Iterator[Request]:
         for id, (request, _) in tuple(self.waiting.items()):
             if request.method == method:
                 self.waiting[id] = (request, worker)
                 yield request
 
 
-def _changed(what: str) -> str:
+def _change_notification(what: str) -> str:
     return f"notifications/{what}/list_changed"
 
 

@@ -234,7 +234,7 @@ def _asked(entry: InstalledEntry, host: HostKind, machine: Machine) -> Installed
     try:
         # Hosts with JSON files replace variables such as ${env:TOKEN} before they start a server; so does the check.
         if host.format == "json":
-            target = _expanded(target, entry.name, host, machine)
+            target = _expand(target, entry.name, host, machine)
         answer = trio.run(_ask, target)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         failure = only(error)
@@ -255,7 +255,7 @@ def _warnings_in(line: str) -> Iterator[str]:
                 yield str(record.get("message"))
 
 
-def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:
+def _expand(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:
     variables = Variables(os.environ, machine.project)
     place = SourceLocation(source=host.id, path=(host.key, name))
     if isinstance(target, Endpoint):

@@ -41,7 +41,7 @@ def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> st
     before = format.parse(text)
     after = format.put(text, keys, entry)
     # The editors work on text. Parsing the result finds any mistake before the file is written.
-    return _checked(format, after, _with(before, keys, entry), keys)
+    return _check(format, after, _with(before, keys, entry), keys)
 
 
 def remove(name: FormatName, text: str, keys: Keys) -> str:
@@ -55,7 +55,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
     # Unchanged, to the byte: there is nothing to remove.
     if entry_at(before, keys) is None:
         return text
-    return _checked(format, format.remove(text, keys), _with(before, keys, None), keys)
+    return _check(format, format.remove(text, keys), _with(before, keys, None), keys)
 
 
 def entry_at(value: Any, keys: Keys) -> Any:
@@ -65,12 +65,12 @@ def entry_at(value: Any, keys: Keys) -> Any:
     return value
 
 
-def _checked(format: ModuleType, text: str, expected: Any, keys: Keys) -> str:
+def _check(format: ModuleType, text: str, expected: Any, keys: Keys) -> str:
     try:
         got = format.parse(text)
     except Unreadable:
         raise Uneditable("expected a file that can be edited in place, got one that would not be read again") from None
-    if not _is_same(_pruned(got, keys), _pruned(expected, keys)):
+    if not _is_same(_prune(got, keys), _prune(expected, keys)):
         raise Uneditable("expected a file that can be edited in place, got one in which more would change")
     return text
 
@@ -88,11 +88,11 @@ def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
     return copy
 
 
-def _pruned(value: Any, keys: Keys) -> Any:
+def _prune(value: Any, keys: Keys) -> Any:
     """Remove empty tables around the entry: TOML has none, and YAML may write them as null."""
     if not isinstance(value, Mapping) or len(keys) < 2 or keys[0] not in value:
         return value
-    inner = _pruned(value[keys[0]], keys[1:])
+    inner = _prune(value[keys[0]], keys[1:])
     copy = {**value, keys[0]: inner}
     if inner is None or inner == {}:
         del copy[keys[0]]

@@ -53,13 +53,13 @@ class EntryShape:
         # Members of both kinds: an entry may change from a command to a URL.
         words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
         kept = {key: value for key, value in before.items() if key not in words}
-        own = {"name": name} if self.has_name else {}
+        name_member = {"name": name} if self.has_name else {}
         if isinstance(target, Endpoint):
             assert self.url is not None
-            entry = {**self.reached, **own, self.url: target.url}
+            entry = {**self.reached, **name_member, self.url: target.url}
             pairs, key = dict(target.headers), self.headers
         else:
-            entry = {**self.started, **own, self.command: target.args[0], self.args: list(target.args[1:])}
+            entry = {**self.started, **name_member, self.command: target.args[0], self.args: list(target.args[1:])}
             pairs, key = dict(target.env), self.env
         there = before.get(key)
         pairs = {**(there if isinstance(there, Mapping) else {}), **pairs}

@@ -63,7 +63,7 @@ class Original:
         try:
             if data is not None:
                 self.target.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self.target.parent):
+            with _lock(self.target.parent):
                 if data is not None:
                     self._write(self.target, data)
                 else:
@@ -129,7 +129,7 @@ class Original:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Lock a folder against other processes of mcptrio between the check of a file and its replacement.
 
     The folder itself is locked, so no lock file is left in it.

@@ -52,13 +52,13 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     """
     if not text.strip():
         newline = newline_of(text)
-        written = json.dumps(_nested(keys, entry), indent=2, ensure_ascii=False)
+        written = json.dumps(_nest(keys, entry), indent=2, ensure_ascii=False)
         return text + written.replace("\n", newline) + newline
     page = _Page(text)
     container = page.root(keys)
     for number, key in enumerate(keys[:-1]):
         if key not in container.members:
-            return spliced(text, page.added(container, key, _nested(keys[number + 1 :], entry)))
+            return spliced(text, page.added(container, key, _nest(keys[number + 1 :], entry)))
         container = page.inner(container.members[key], keys[: number + 1])
     member = container.members.get(keys[-1])
     if member is None:
@@ -82,7 +82,7 @@ def remove(text: str, keys: Keys) -> str:
     return spliced(text, page.taken_out(container, keys[-1]))
 
 
-def _nested(keys: Keys, entry: Any) -> Any:
+def _nest(keys: Keys, entry: Any) -> Any:
     for key in reversed(keys):
         entry = {key: entry}
     return entry
@@ -193,8 +193,8 @@ class _Page:
             return Splice(at, at, self._member(name, value, "", flat=True))
         step = indent_of(self._text)
         tail = "" if "\n" in inner[used:] else self._newline + margin
-        own = margin + step
-        return Splice(at, at, f"{self._newline}{own}{self._member(name, value, own, flat=False)}{tail}")
+        indent = margin + step
+        return Splice(at, at, f"{self._newline}{indent}{self._member(name, value, indent, flat=False)}{tail}")
 
     def _member(self, name: str, value: Any, margin: str, *, flat: bool) -> str:
         colon = ":" if flat and self._is_dense else ": "

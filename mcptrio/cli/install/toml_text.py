@@ -160,7 +160,7 @@ def statements(text: str) -> Iterator[Statement]:
         key = _KEY.match(text, header.end() if header else at)
         if key is None:
             return  # only in a text that parse() refuses
-        parts = tuple(_decoded(part) for part in re.findall(_PART, key[0]))
+        parts = tuple(_decode(part) for part in re.findall(_PART, key[0]))
         if header:
             table = parts
             at = _end_of_match(_END_OF_LINE, text, key.end())
@@ -188,7 +188,7 @@ def _end_of_match(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _decoded(part: str) -> str:
+def _decode(part: str) -> str:
     # tomllib knows the escapes of both kinds of quotes.
     decoded: str = tomllib.loads(f"key = {part}")["key"] if part[0] in "\"'" else part
     return decoded

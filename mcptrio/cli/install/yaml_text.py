@@ -83,13 +83,13 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     outer, name = keys
     root: Any = yaml.compose(text, Loader=_Loader)
     if root is None or _is_null(root):
-        return _ended(text, newline) + _block(keys, entry, 0, newline)
+        return _with_line_end(text, newline) + _block(keys, entry, 0, newline)
     found = _members(root, text).get(outer)
     if found is None:
         if root.flow_style:
             return spliced(text, [_in_flow(root, outer, {name: entry})])
         # The mapping of a document may be indented as a whole.
-        return _ended(text, newline) + _block(keys, entry, root.start_mark.column, newline)
+        return _with_line_end(text, newline) + _block(keys, entry, root.start_mark.column, newline)
     key, mapping = found
     # A key without a value is null, and gets the entry as its mapping.
     if _is_null(mapping):
@@ -181,7 +181,7 @@ def _line_behind(text: str, at: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _ended(text: str, newline: str) -> str:
+def _with_line_end(text: str, newline: str) -> str:
     return text if not text or text.endswith("\n") else text + newline
 
 
@@ -238,9 +238,9 @@ def _name(name: str) -> str:
 
 def _flow(value: Any) -> str:
     # YAML 1.2 contains JSON, except for the characters of _ODD.
-    return _ODD.sub(_escaped, json.dumps(value, ensure_ascii=False, default=str))
+    return _ODD.sub(_escape, json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

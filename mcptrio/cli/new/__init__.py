@@ -137,7 +137,7 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         # The temporary folder is private. The package inside it gets normal permissions.
         written = Path(beside) / new.distribution
         paths = []
-        for path, text in _rendered(new):
+        for path, text in _render(new):
             file = written / path
             file.parent.mkdir(parents=True, exist_ok=True)
             # Windows would write other line ends.
@@ -189,14 +189,14 @@ def _check_free(name: str) -> None:
     installed = installed_entry_points()
     if name in installed:
         distribution, _ = distribution_of(installed[name][0])
-        raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'a file'}; choose another name")
+        raise ConfigError(f"a plugin {name} is already installed, by {distribution or 'a file'}; choose another name")
 
 
-def _rendered(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:
+def _render(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:
     values = _values(new)
     for path, template in _templates(files("mcptrio.cli.new").joinpath("templates", "plugin"), PurePosixPath()):
         if new.author is not None or path.name != _LICENSE:
-            yield PurePosixPath(str(path).replace("MODULE", new.module)), _filled(template, values)
+            yield PurePosixPath(str(path).replace("MODULE", new.module)), _fill(template, values)
 
 
 def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
@@ -212,7 +212,7 @@ def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[Pure
 def _values(new: NewPlugin) -> Mapping[str, str]:
     description = new.description or f"{new.name}: a plugin of mcptrio."
     author = _AUTHOR.fullmatch(new.author.strip()) if new.author is not None else None
-    person = {key: _quoted(value) for key, value in author.groupdict().items() if value} if author is not None else {}
+    person = {key: _quote(value) for key, value in author.groupdict().items() if value} if author is not None else {}
     fields = ", ".join(f"{key} = {value}" for key, value in person.items())
     return {
         "NAME": new.name,
@@ -220,7 +220,7 @@ def _values(new: NewPlugin) -> Mapping[str, str]:
         "VARIABLE": variable_of((new.name, "greeting")),
         "VERSION": __version__,
         "DESCRIPTION": description,
-        "DESCRIPTION_QUOTED": _quoted(description),
+        "DESCRIPTION_QUOTED": _quote(description),
         "LICENSE_LINES": 'license = "MIT"\nlicense-files = ["LICENSE"]' if author is not None else "",
         "AUTHORS_LINE": f"authors = [{{ {fields} }}]" if fields else "",
         "AUTHOR": author["name"] if author is not None else "",
@@ -228,7 +228,7 @@ def _values(new: NewPlugin) -> Mapping[str, str]:
     }
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
+def _fill(template: str, values: Mapping[str, str]) -> str:
     lines = []
     for line in template.splitlines(keepends=True):
         # A line with only the word of an empty value is left out.
@@ -238,6 +238,6 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a basic string of TOML, which is JSON's if there are no control characters."""
     return json.dumps(text, ensure_ascii=False)

@@ -34,11 +34,11 @@ def with_name(text: str, key: str, name: str) -> str:
     value = json.dumps(name, ensure_ascii=False)
     found = _find(text, key)
     if found is None:
-        return _checked(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
+        return _check(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
     start, items = found
     # Inserted directly after the last item, so a trailing comma or comment stays valid.
     at, added = (items[-1][1], f", {value}") if items else (start + 1, value)
-    return _checked(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
+    return _check(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
 
 
 def without_name(text: str, key: str, name: str) -> str:
@@ -67,7 +67,7 @@ def without_name(text: str, key: str, name: str) -> str:
             # The last item has no comma after it, so the one before is removed.
             start = items[number - 1][1]
         splices.append(Splice(start, end, ""))
-    return _checked(spliced(text, splices), text, key, name, is_in=False)
+    return _check(spliced(text, splices), text, key, name, is_in=False)
 
 
 def _find(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
@@ -107,7 +107,7 @@ def _with_list(text: str, line: str) -> str:
     return f"{text[:place]}{before}{f'{_TABLE}.' if dotted else ''}{line}{newline}{text[place:]}"
 
 
-def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
+def _check(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
     # The edited text is parsed and compared with the expected value, because a wrong edit could change other settings.
     expected: dict[str, Any] = parse(text)
     names = expected.setdefault(_TABLE, {}).setdefault(key, [])

@@ -47,26 +47,26 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
         # pip would read it as its own option, for example as the URL of another index.
         if spec.startswith("-"):
             raise click.UsageError(f"expected the name, path or URL of a distribution, got the option {spec!r}")
-    before = _installed()
+    before = _installed_versions()
     _pip("install", [*(["--upgrade"] if upgrade else []), *wanted], shown=wanted)
-    _report(before, _installed())
+    _report(before, _installed_versions())
 
 
 @click.command("uninstall", cls=CLICommand)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=plugin_names)
 def uninstall(names: tuple[str, ...]) -> None:
     """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution that has some."""
-    before = _installed()
+    before = _installed_versions()
     wanted = list(dict.fromkeys(_distribution(name) for name in names))
     _pip("uninstall", ["--yes", *wanted], shown=wanted)
-    _report(before, _installed())
+    _report(before, _installed_versions())
 
 
 def _requirement(spec: str) -> str:
     found = _NAME.fullmatch(spec)
     # A path, an archive, or "NAME @ URL" of the dependency specifiers.
     is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
-    if found is None or is_elsewhere or (_normalized(found["name"]) + "-").startswith(_PREFIX):
+    if found is None or is_elsewhere or (_normalize(found["name"]) + "-").startswith(_PREFIX):
         return spec
     return f"{_PREFIX}{spec}"
 
@@ -79,9 +79,9 @@ def _distribution(name: str) -> str:
         if ours is None:
             raise ConfigError(f"plugin {name} was not installed by an installer; remove it where it is")
         return ours
-    known = {_normalized(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
+    known = {_normalize(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
     for each in (name, f"{_PREFIX}{name}"):
-        if _normalized(each) in known:
+        if _normalize(each) in known:
             try:
                 return str(distribution(each).name)
             except PackageNotFoundError:
@@ -108,7 +108,7 @@ def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None
         raise click.ClickException(f"pip {action} ended with {code}")
 
 
-def _installed() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     # The import system has cached the folders that pip has changed.
     importlib.invalidate_caches()
     return {
@@ -131,5 +131,5 @@ def _report(before: dict[str, str], after: dict[str, str]) -> None:
         click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

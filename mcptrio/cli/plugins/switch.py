@@ -105,7 +105,7 @@ def _check(name: str, config: ServeConfig, edits: list[Edit], path: Path) -> Non
 
 def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
     if not edits:
-        click.echo(f"{name} is {done} already")
+        click.echo(f"{name} is already {done}")
         return
     # The default mode of a new file is for secrets, and would hide the file from other users.
     original = read_file(path, mode=_MODE)

@@ -85,23 +85,23 @@ async def _repeat(cmd: CommandContext, call: RecordedCall, answers: RecordedAnsw
 def _shown(response: Mapping[str, Any], ignored: Sequence[str]) -> list[str]:
     """Return the compared part of a response, as lines."""
     error, result = response.get("error"), response.get("result")
-    kept = {"error": error} if error is not None else {"result": _compared(result, ignored, ())}
+    kept = {"error": error} if error is not None else {"result": _comparable(result, ignored, ())}
     if isinstance(error, dict):
         kept = {"error": {name: error[name] for name in ("code", "message", "data") if error.get(name) is not None}}
     clean = MessageRedactor().clean(json.loads(json.dumps(kept, default=str)))
     return json.dumps(clean, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
 
 
-def _compared(value: Any, ignored: Sequence[str], path: tuple[str, ...]) -> Any:
+def _comparable(value: Any, ignored: Sequence[str], path: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         return {
-            name: _compared(member, ignored, (*path, name))
+            name: _comparable(member, ignored, (*path, name))
             for name, member in value.items()
             if name not in _VOLATILE and not _is_ignored((*path, name), ignored)
         }
     if isinstance(value, list | tuple):
         return [
-            _compared(item, ignored, (*path, str(number)))
+            _comparable(item, ignored, (*path, str(number)))
             for number, item in enumerate(value)
             if not _is_ignored((*path, str(number)), ignored)
         ]

@@ -75,7 +75,7 @@ def examine(text: str, send: Any) -> None:
     send({"stage": "reading its settings and registering what it has"})
     try:
         config = chosen.read()
-        # This process is isolated already.
+        # This process is already isolated.
         server = make_server(config, chosen.wanted(config), {"no_isolation": True})
     except (ConfigError, PluginError) as error:
         send({"problem": str(error)})

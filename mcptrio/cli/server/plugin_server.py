@@ -193,8 +193,8 @@ def tables_of(config: ServeConfig) -> PluginTables:
     def error(key: Key, problem: str) -> ConfigError:
         return config.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
 
-    own = {**config.plugins.get(MOUNT, {}), "servers": config.mount}
-    return PluginTables(tables={**config.plugins, MOUNT: own}, folder=config.resolve_path("."), error=error)
+    table = {**config.plugins.get(MOUNT, {}), "servers": config.mount}
+    return PluginTables(tables={**config.plugins, MOUNT: table}, folder=config.resolve_path("."), error=error)
 
 
 @frozen(kw_only=True)
@@ -312,7 +312,7 @@ def report_opened(server: Server) -> None:
     """
     refuse_empty(server)
     if active := server.plugins.active():
-        _serve_log.info("plugins: %s", ", ".join(f"{plugin.name}{_counted(plugin.offers)}" for plugin in active))
+        _serve_log.info("plugins: %s", ", ".join(f"{plugin.name}{_count_text(plugin.offers)}" for plugin in active))
     if not server.plugins.plugins:
         _log.warning("serving without plugins: none is installed, or server.enable selects none; pass --plugin FILE.py")
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.failure is not None]
@@ -320,7 +320,7 @@ def report_opened(server: Server) -> None:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))
 
 
-def _counted(offers: Mapping[str, Sequence[str]]) -> str:
+def _count_text(offers: Mapping[str, Sequence[str]]) -> str:
     """Return the numbers of a plugin's tools, resources and prompts in parentheses; empty if it has none of them."""
     counts = [(len(offers.get(kind, ())), kind) for kind in ("tools", "resources", "templates", "prompts")]
     parts = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]

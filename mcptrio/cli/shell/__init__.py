@@ -179,7 +179,7 @@ class ClientShell:
             name, *words = shlex.split(line)
         except ValueError as error:
             raise ConfigError(f"expected words, got {quote(line)}: {error}") from error
-        own: dict[str, Callable[[Sequence[str]], Awaitable[None]]] = {
+        commands: dict[str, Callable[[Sequence[str]], Awaitable[None]]] = {
             "unwatch": self._unwatch,
             "log": self._log,
             "help": self._help,
@@ -189,9 +189,9 @@ class ClientShell:
         }
         # At a terminal, `watch` runs in the background. In a script it is a command that has to end.
         if self._cmd.terminal is not None:
-            own["watch"] = self._watch
-        if name in own:
-            await own[name](words)
+            commands["watch"] = self._watch
+        if name in commands:
+            await commands[name](words)
             return ExitCode.DONE
         found = _COMMANDS.get(name)
         if not isinstance(found, ClientCommand):
@@ -248,7 +248,7 @@ class ClientShell:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
             raise ConfigError(
-                "watch: expected a URI, tools, prompts or resources, got nothing; the lists are watched already"
+                "watch: expected a URI, tools, prompts or resources, got nothing; the lists are already watched"
             )
         uris, lists = watch.split_words(params["words"])
         # start() waits until the server has accepted or refused, so that an error appears below the line that caused

@@ -190,25 +190,25 @@ class _Entry:
         return self._variables.workspace / os.path.expanduser(self._text(key))
 
     def _text(self, key: str) -> str:
-        return self._expanded(self._entry[key], self._place.at(key))
+        return self._expand(self._entry[key], self._place.at(key))
 
     def _list(self, key: str) -> list[str]:
         values = self._entry.get(key, [])
         if not isinstance(values, list | tuple):
             raise self._place.at(key).error(f"expected a list of texts, got {kind_of(values)}")
-        return [self._expanded(value, self._place.at(key, number)) for number, value in enumerate(values)]
+        return [self._expand(value, self._place.at(key, number)) for number, value in enumerate(values)]
 
     def _texts(self, key: str) -> dict[str, str]:
         values = self._entry.get(key, {})
         if not isinstance(values, Mapping):
             raise self._place.at(key).error(f"expected an object of texts, got {kind_of(values)}")
         return {
-            name: self._expanded(value, self._place.at(key, name), numbers=True)
+            name: self._expand(value, self._place.at(key, name), numbers=True)
             for name, value in values.items()
             if value is not None
         }
 
-    def _expanded(self, value: Any, place: SourceLocation, *, numbers: bool = False) -> str:
+    def _expand(self, value: Any, place: SourceLocation, *, numbers: bool = False) -> str:
         # Environment variables and headers may be written as JSON numbers and booleans.
         if numbers and isinstance(value, bool):
             return "true" if value else "false"

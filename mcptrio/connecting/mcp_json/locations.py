@@ -42,10 +42,10 @@ class SourceLocation:
         where = self.source
         if self.document is not None:
             where += f":{self.document.line_of(self.path)}"
-        path = self._shown()
+        path = self._path_text()
         return ConfigError(f"{where}: {path}: {problem}" if path else f"{where}: {problem}")
 
-    def _shown(self) -> str:
+    def _path_text(self) -> str:
         text = ""
         for step in self.path:
             text += f"[{step}]" if isinstance(step, int) else f".{printable(step[:_MAX_NAME_CHARS])}"

@@ -94,26 +94,26 @@ class Variables:
             return self._folders[inner]
         if inner.startswith("input:"):
             if self._inputs is None:
-                raise place.error(f"{_shown(whole)}: expected a file that declares the input, got an entry alone")
+                raise place.error(f"{_clip(whole)}: expected a file that declares the input, got an entry alone")
             return self._inputs.answer(inner.removeprefix("input:"), place)
         name, has_default, default = inner.removeprefix("env:").partition(":-")
         # The pattern ends at the first brace, which would cut such a default in two.
         if "${" in default:
-            raise place.error(f"${{{_shown(name)}:-…}}: expected a default without a variable, got one with a variable")
+            raise place.error(f"${{{_clip(name)}:-…}}: expected a default without a variable, got one with a variable")
         if _NAME.fullmatch(name):
             value = self._environ.get(name)
             if value is not None:
                 return value
             if has_default:
                 return default
-            raise place.error(f"{_shown(whole)}: expected {_shown(name)} in the environment, got nothing")
+            raise place.error(f"{_clip(whole)}: expected {_clip(name)} in the environment, got nothing")
         if prefix := _PREFIXED.match(inner):
             raise place.error(
-                f"${{{_shown(prefix[0])}…}}: expected a variable of the kind env: or input:, got another kind"
+                f"${{{_clip(prefix[0])}…}}: expected a variable of the kind env: or input:, got another kind"
             )
         # Unchanged: it may be shell syntax such as ${1} or ${x%y}.
         return whole
 
 
-def _shown(text: str) -> str:
+def _clip(text: str) -> str:
     return printable(text[:_MAX_QUOTED_CHARS])

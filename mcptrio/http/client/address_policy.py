@@ -76,9 +76,9 @@ def check_url(policy: AddressPolicy, endpoint: HTTPEndpoint) -> None:
         RequestFailed: The URL has credentials, or has the scheme http although https is required.
     """
     if endpoint.authorization is not None:
-        raise _refused(f"expected a URL without credentials, got one with credentials for {endpoint.authority}")
+        raise _refusal(f"expected a URL without credentials, got one with credentials for {endpoint.authority}")
     if endpoint.scheme != "https" and endpoint.origin not in policy.origins and not policy.loopback:
-        raise _refused(f"expected an https URL, got {endpoint.name!r}")
+        raise _refusal(f"expected an https URL, got {endpoint.name!r}")
 
 
 async def resolve(policy: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
@@ -91,10 +91,10 @@ async def resolve(policy: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise _refused(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
+        raise _refusal(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
     addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
     if not 0 < len(addresses) <= _MAX_ADDRESSES:
-        raise _refused(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
+        raise _refusal(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
         # One forbidden address is enough: an attacker may mix public and private addresses and rely on a retry.
         _check_address(policy, endpoint, address)
@@ -125,10 +125,10 @@ def _check_address(policy: AddressPolicy, endpoint: HTTPEndpoint, address: str) 
     if kind is AddressKind.LOOPBACK and policy.loopback:
         return
     if endpoint.scheme != "https":
-        raise _refused(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
+        raise _refusal(f"expected an https URL, or http on this machine, got {endpoint.name!r}")
     if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and policy.private):
         return
-    raise _refused(
+    raise _refusal(
         f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "
         "its origin would have to be allowed by name"
     )
@@ -143,5 +143,5 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _refused(message: str) -> RequestFailed:
+def _refusal(message: str) -> RequestFailed:
     return RequestFailed(message, delivered=False)

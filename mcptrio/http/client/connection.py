@@ -74,7 +74,7 @@ class HTTPClientConnection:
             await self._stream.send_all(data)
         except trio.BrokenResourceError as error:
             # A server may refuse a large body before it has read it, so look for its response first.
-            broken = _failed("the connection broke while the request was sent", error)
+            broken = _failure("the connection broke while the request was sent", error)
         except trio.ClosedResourceError as error:
             raise ConnectionClosed(_CLOSED_HERE) from error
         try:
@@ -144,7 +144,7 @@ class HTTPClientConnection:
             try:
                 data = await self._stream.receive_some(_MAX_READ_BYTES)
             except trio.BrokenResourceError as error:
-                raise _failed("the connection broke before the answer was complete", error) from error
+                raise _failure("the connection broke before the answer was complete", error) from error
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed(_CLOSED_HERE) from error
             # The stream ended before the head. h11 would report a protocol error, which says less.
@@ -209,7 +209,7 @@ class HTTPResponse:
             self._release(connection)
 
 
-def _failed(message: str, error: trio.BrokenResourceError) -> RequestFailed:
+def _failure(message: str, error: trio.BrokenResourceError) -> RequestFailed:
     cause = error.__cause__
     reason = cause.strerror if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) else cause
     return RequestFailed(f"{message}: {reason}" if reason else message)

@@ -99,7 +99,7 @@ class Dialer:
                     # This also runs when the deadline cancels the handshake.
                     socket_stream.socket.close()
             return stream, socket_stream
-        raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
+        raise _failure(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
 
     async def _connect(self, peer: HTTPEndpoint) -> trio.SocketStream:
         policy = self._dialing.policy
@@ -111,7 +111,7 @@ class Dialer:
         try:
             stream = await _open_stream(hosts, peer.port)
         except OSError as error:
-            raise _failed(f"cannot connect to {peer.authority}: {_reason(error)}") from error
+            raise _failure(f"cannot connect to {peer.authority}: {_reason(error)}") from error
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _PROBES:
             if hasattr(socket, name):
@@ -138,7 +138,7 @@ class Dialer:
         try:
             await secured.do_handshake()
         except trio.BrokenResourceError as error:
-            raise _failed(f"no TLS with {peer.authority}: {_reason(error.__cause__ or error)}") from error
+            raise _failure(f"no TLS with {peer.authority}: {_reason(error.__cause__ or error)}") from error
         return secured
 
 
@@ -251,12 +251,12 @@ async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEn
             if event is h11.NEED_DATA:
                 connection.receive_data(bytes(await stream.receive_some(_MAX_READ_BYTES)))
     except (trio.BrokenResourceError, h11.RemoteProtocolError) as error:
-        raise _failed(f"the proxy {proxy.authority} sent no readable answer: {_reason(error)}") from error
+        raise _failure(f"the proxy {proxy.authority} sent no readable answer: {_reason(error)}") from error
     if not 200 <= event.status_code < 300:
-        raise _failed(f"the proxy {proxy.authority} refused to connect to {there}: HTTP {event.status_code}")
+        raise _failure(f"the proxy {proxy.authority} refused to connect to {there}: HTTP {event.status_code}")
 
 
-def _failed(message: str) -> RequestFailed:
+def _failure(message: str) -> RequestFailed:
     return RequestFailed(message, delivered=False)
 
 

@@ -114,7 +114,7 @@ class HTTPEndpoint:
 def shown_url(url: str) -> str:
     """Return a URL, valid or not, for an error: bounded, on one line, without userinfo, query and fragment."""
     try:
-        return _shown(HTTPEndpoint.parse(url).name)
+        return _quote(HTTPEndpoint.parse(url).name)
     except ValueError:
         return _without_secrets(url)
 
@@ -122,10 +122,10 @@ def shown_url(url: str) -> str:
 def _without_secrets(url: str) -> str:
     """Return an invalid URL without any part that may be a secret."""
     text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
-    return _shown(text.rpartition("@")[2])
+    return _quote(text.rpartition("@")[2])
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text[:_MAX_QUOTED_CHARS] + "…" if len(text) > _MAX_QUOTED_CHARS else text)
 
 
@@ -133,10 +133,10 @@ def _ascii_host(host: str) -> str:
     # urlsplit has converted the host to lower case. A zone (fe80::1%eth0) has a meaning on this machine only, and is
     # not supported (RFC 6874).
     if "%" in host:
-        raise ValueError(f"expected a host without a percent sign, got {_shown(host)}")
+        raise ValueError(f"expected a host without a percent sign, got {_quote(host)}")
     host = host if host.isascii() else host.encode("idna").decode("ascii")
     if ":" not in host and any(not 0 < len(label) < 64 for label in host.removesuffix(".").split(".")):
-        raise ValueError(f"expected a host of labels of 1 to 63 characters, got {_shown(host)}")
+        raise ValueError(f"expected a host of labels of 1 to 63 characters, got {_quote(host)}")
     return host
 
 

@@ -180,18 +180,18 @@ def _mirrored_headers(message: Request | Notification, param_headers: Mapping[st
     headers = [(b"Mcp-Method", message.method.encode())]
     member = NAME_PARAMS.get(message.method)
     if member is not None and isinstance(name := params.get(member), str):
-        headers.append((b"Mcp-Name", _encoded(name)))
+        headers.append((b"Mcp-Name", _encode(name)))
     for header, path in param_headers.items():
         value = value_at(params.get("arguments"), path)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         # Other values do not match the schema. The server's error about the body says more than one about a header.
         if isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
-            headers.append((f"Mcp-Param-{header}".encode(), _encoded(value)))
+            headers.append((f"Mcp-Param-{header}".encode(), _encode(value)))
     return headers
 
 
-def _encoded(value: str | int) -> bytes:
+def _encode(value: str | int) -> bytes:
     try:
         return encode_value(value).encode()
     except UnicodeEncodeError:

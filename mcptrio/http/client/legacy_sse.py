@@ -192,9 +192,9 @@ class _ServerStream:
                     try:
                         self.target = endpoint.join(event.data.decode()).target
                     except ValueError as error:  # UnicodeDecodeError is one
-                        raise _failed(f"endpoint: {error}") from error
+                        raise _failure(f"endpoint: {error}") from error
                     return
-        raise _failed("the stream ended before its endpoint event")
+        raise _failure("the stream ended before its endpoint event")
 
     async def read(self) -> list[Incoming] | None:
         """Return the messages in the next bytes, possibly none; ``None`` at the end.
@@ -218,7 +218,7 @@ class _ServerStream:
         try:
             return self._decoder.feed(chunk) if chunk else None
         except RemoteProtocolError as error:
-            raise _failed(str(error)) from error
+            raise _failure(str(error)) from error
 
 
 @asynccontextmanager
@@ -254,7 +254,7 @@ async def open_sse_channel(
         if response.status != 200:
             raise await read_refusal(response)
         if response.media_type != EVENT_STREAM:
-            raise _failed(f"expected {EVENT_STREAM}, got {response.media_type[:80]!r}")
+            raise _failure(f"expected {EVENT_STREAM}, got {response.media_type[:80]!r}")
         stream = _ServerStream(response, limits)
         await stream.begin(endpoint)
         async with trio.open_nursery() as nursery:
@@ -268,5 +268,5 @@ async def open_sse_channel(
         requests.close()
 
 
-def _failed(message: str) -> RequestFailed:
+def _failure(message: str) -> RequestFailed:
     return RequestFailed(f"the event stream cannot be read: {message}", status=200)

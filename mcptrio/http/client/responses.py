@@ -136,18 +136,18 @@ class AnswerReader:
             else:
                 answer = self._read_message(message) or answer
         if answer is None and others:
-            raise self._misdirected(others[0])
+            raise self._misdirected_response(others[0])
         return answer
 
     def _read_message(self, message: Message | Malformed) -> Answer | None:
         if isinstance(message, Response):
             if not self._is_ours(message.id):
-                raise self._misdirected(message.id)
+                raise self._misdirected_response(message.id)
             return Response(self.request.id, message.result)
         if isinstance(message, ErrorResponse):
             # Without an id, the server could not read the request. The POST contained no other request.
             if message.id is not None and not self._is_ours(message.id):
-                raise self._misdirected(message.id)
+                raise self._misdirected_response(message.id)
             return ErrorResponse(self.request.id, message.code, message.message, message.data)
         if isinstance(message, Malformed):
             # This may be a notification, without which the answer is still complete. If it is the answer, nothing
@@ -165,7 +165,7 @@ class AnswerReader:
         # Some servers return a number as a string.
         return id == self.request.id or (type(id) is str and id == str(self.request.id))
 
-    def _misdirected(self, id: RequestId | None) -> RequestFailed:
+    def _misdirected_response(self, id: RequestId | None) -> RequestFailed:
         return _unreadable(f"expected a response to {self.request.id!r}, got one to {_one_line(repr(id))}")
 
 

@@ -59,7 +59,7 @@ async def resume(
             if response.status != 200:
                 raise await read_refusal(response)
         except ConsentNeeded as needed:
-            # If this were raised, the caller would send the request again, which the server may have run already.
+            # If this were raised, the caller would send the request again, which the server may already have run.
             await needed.ask()
             position.failures += 1
             continue

@@ -118,7 +118,7 @@ class WebSocketChannel:
         if self._broken is None:
             self._broken = _CLIENT_DISCONNECTED
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-            with suppress(ProtocolError):  # the connection may have ended already
+            with suppress(ProtocolError):  # the connection may already have ended
                 await self._connection.aclose(*self._close_frame)
         self._stream.close()
         self._scope.cancel()
@@ -288,7 +288,7 @@ async def open_websocket_channel(
             for _ in range(MAX_RETRIES):
                 if not isinstance(opened, _Refused) or auth is None:
                     break
-                if not await _challenged(auth, http_endpoint.url, opened):
+                if not await _answer_challenge(auth, http_endpoint.url, opened):
                     break
                 opened = await connect()
             if isinstance(opened, _Refused):
@@ -305,7 +305,7 @@ async def open_websocket_channel(
         raise failure
 
 
-async def _challenged(auth: ClientAuth, url: str, refused: _Refused) -> bool:
+async def _answer_challenge(auth: ClientAuth, url: str, refused: _Refused) -> bool:
     status = refused.error.status
     return status in (401, 403) and await auth.challenged(url, status, refused.headers)
 

@@ -54,7 +54,7 @@ class AccessLog:
             ended, client, method, path, status, seconds, note = self._lines.popleft()
             template = '%s "%s %s" %d %.1f ms' + (" %s" if note else "")
             # A decoded path may contain line ends, and a name any character. A client must not forge log lines.
-            args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
+            args = (client, method, _escape(path), status, seconds * 1000, *([_escape(note)] if note else []))
             # The functions of logging accept no timestamp, so the record is made here.
             record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, template, args, None)
             # The time at which the request ended. The line is written up to a second later.
@@ -66,7 +66,7 @@ class AccessLog:
             self._lost = 0
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.encode("unicode_escape").decode("ascii")
 
 

@@ -72,7 +72,7 @@ class Admission:
 
     def make_room(self) -> bool:
         """Close the connection that has waited longest for a request, and return whether there was one."""
-        # Called when the process is out of descriptors. A connection that is closing already will free one.
+        # Called when the process is out of descriptors. A connection that is already closing will free one.
         return bool(self._closing) or self._evict()
 
     def enter(self, connection: Evictable, owner: str | None) -> None:

@@ -122,7 +122,7 @@ class HTTPConnection:
                 self._answered_event = trio.Event()
                 await self._answered_event.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client has caused this, and a failed handshake is logged already
+            pass  # the client has caused this, and a failed handshake is already logged
         finally:
             self._notify_disconnected()
             self._parser.close()

@@ -185,7 +185,7 @@ class EngineExchange:
 
     def begin(self, status: int, headers: RawHeaders) -> None:
         if self.writing is not WritingState.IDLE:
-            raise RuntimeError("the response has started already")
+            raise RuntimeError("the response has already started")
         self.writing = WritingState.HEAD
         self.status, self._headers = status, headers
         if self.reading is ReadingState.AWAITING_100:

@@ -227,10 +227,10 @@ class WebSocketExchange:
         self._disconnect(_ABNORMAL, "")
 
     def _head(self, lines: list[bytes], headers: Any) -> bytes:
-        own = [b"%b: %b\r\n" % (name, value) for name, value in headers]
-        if any(line.count(b"\n") != 1 or line.count(b"\r") != 1 for line in own):
+        header_lines = [b"%b: %b\r\n" % (name, value) for name, value in headers]
+        if any(line.count(b"\n") != 1 or line.count(b"\r") != 1 for line in header_lines):
             raise RuntimeError("a response header contains a line end")
-        return b"".join([*lines, *own]) + self._connection.engine.date()
+        return b"".join([*lines, *header_lines]) + self._connection.engine.date()
 
     async def _receive_frames(self, frames: Frames, data: bytes) -> None:
         try:

@@ -93,7 +93,7 @@ class _Request:
     async def put(self, event: _Event) -> None:
         """Queue an event for the application. A disconnect is not queued, and cancels the write in progress."""
         if event["type"].endswith(".disconnect"):
-            self._disconnected()
+            self._on_disconnect()
             return
         while len(self._inbox) >= _MAX_QUEUED_PARTS and not self.is_gone:
             self._room = trio.Event()
@@ -164,7 +164,7 @@ class _Request:
             await self.send({"type": "http.response.start", "status": status, "headers": []})
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _disconnected(self) -> None:
+    def _on_disconnect(self) -> None:
         self.is_gone = True
         self._changed.set()
         self._room.set()

@@ -185,7 +185,7 @@ class Exchange:
             ConnectionClosed: The client did not read for too long.
         """
         self.begin_stream()
-        await self._bounded(self._http.write(data))
+        await self._write_within_timeout(self._http.write(data))
 
     def write_now(self, data: bytes) -> bytes | memoryview:
         """Write as much as possible without waiting, and return the rest for :meth:`write_rest`."""
@@ -198,7 +198,7 @@ class Exchange:
         Raises:
             ConnectionClosed: As :meth:`write`.
         """
-        await self._bounded(self._http.write_rest(rest))
+        await self._write_within_timeout(self._http.write_rest(rest))
 
     async def end(self) -> None:
         """End the stream of events.
@@ -206,7 +206,7 @@ class Exchange:
         Raises:
             ConnectionClosed: As :meth:`write`.
         """
-        await self._bounded(self._http.finish())
+        await self._write_within_timeout(self._http.finish())
 
     def keep_open(self) -> None:
         """Continue the stream without a task, and drop the data of the request."""
@@ -222,7 +222,7 @@ class Exchange:
         if on_close is not None:
             on_close()
 
-    async def _bounded(self, write: Awaitable[None]) -> None:
+    async def _write_within_timeout(self, write: Awaitable[None]) -> None:
         with trio.move_on_after(self.limits.write_timeout) as scope:
             try:
                 await write

@@ -20,7 +20,7 @@ __all__ = ["LOOPBACK", "HostPolicy", "OriginPolicy"]
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
-def _lowered(entries: Iterable[str]) -> frozenset[str]:
+def _normalize(entries: Iterable[str]) -> frozenset[str]:
     return frozenset(entry.strip().lower().rstrip("/") for entry in entries)
 
 
@@ -31,7 +31,7 @@ class HostPolicy:
     An entry is a name (any port), a name with a port, or ``*`` for every host. An IPv6 address is in brackets.
     """
 
-    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_lowered)
+    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_normalize)
 
     @classmethod
     def for_bind(cls, host: str, extra: Iterable[str] = ()) -> HostPolicy:
@@ -41,8 +41,8 @@ class HostPolicy:
         """
         # A client writes an IPv6 address in brackets in Host (RFC 3986 section 3.2.2).
         name = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        own = () if name in {"", "0.0.0.0", "[::]"} else (name,)
-        return cls((*LOOPBACK, *own, *extra))
+        host_names = () if name in {"", "0.0.0.0", "[::]"} else (name,)
+        return cls((*LOOPBACK, *host_names, *extra))
 
     def allows(self, host: str | None) -> bool:
         if "*" in self.allowed:
@@ -62,7 +62,7 @@ class OriginPolicy:
     host name (any scheme and port), or ``*`` for every origin.
     """
 
-    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_lowered)
+    allowed: frozenset[str] = field(default=frozenset(LOOPBACK), converter=_normalize)
 
     @classmethod
     def with_loopback(cls, extra: Iterable[str] = ()) -> OriginPolicy:

@@ -133,7 +133,7 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
 async def _deliver(
     session: HTTPSession, exchange: Exchange, incoming: Message | Batch, principal: Principal | None
 ) -> None:
-    expected = _expected(incoming)
+    expected = _response_count(incoming)
     if not expected and not isinstance(incoming, Batch):
         await session.receive(incoming, NULL_SINK, principal)
         await exchange.respond(202)
@@ -165,12 +165,12 @@ class _Reply:
     stream.
     """
 
-    __slots__ = ("_expected", "_incoming", "_is_closed", "_session", "answer", "arrived", "stream")
+    __slots__ = ("_incoming", "_is_closed", "_response_count", "_session", "answer", "arrived", "stream")
 
     def __init__(self, session: HTTPSession, incoming: Message | Batch, expected: int) -> None:
         self._session = session
         self._incoming = incoming
-        self._expected = expected
+        self._response_count = expected
         self._is_closed = False
         self.answer: Item | None = None
         self.stream: SessionStream | None = None
@@ -182,7 +182,7 @@ class _Reply:
             await self.stream.send(message)
         elif self._is_closed or self.answer is not None:
             raise ConnectionClosed("the message cannot be sent: the response is complete")
-        elif _is_final(message, self._expected):
+        elif _is_final(message, self._response_count):
             self.answer = message
             self.arrived.set()
         else:
@@ -217,7 +217,7 @@ class _Reply:
         """Return the stream, opened if necessary."""
         if self.stream is None:
             self.stream = self._session.open_stream(
-                POST_STREAM_PREFIX, incoming=self._incoming, expected=self._expected
+                POST_STREAM_PREFIX, incoming=self._incoming, expected=self._response_count
             )
             if self._is_closed:
                 self.stream.close()
@@ -266,7 +266,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     stream = reply.open()
     items = stream.outbox.try_take() if reply.answer is None else [reply.answer]
     if not exchange.takes_events:
-        expected = _expected(incoming)
+        expected = _response_count(incoming)
         await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, items, expected))
         return
     reader = StreamReader(stream, exchange)
@@ -379,7 +379,7 @@ async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[
         await exchange.while_connected(function, lambda: scope.cancel(reason="the client has disconnected"))
 
 
-def _expected(incoming: Message | Batch) -> int:
+def _response_count(incoming: Message | Batch) -> int:
     """Return the number of responses that the message gets."""
     if isinstance(incoming, Batch):
         return sum(isinstance(message, (Request, Malformed)) for message in incoming.messages)

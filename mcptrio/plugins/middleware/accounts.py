@@ -63,7 +63,7 @@ class Account:
         self._allowance = allowance
         self._bucket = TokenBucket(allowance.per_second, allowance.burst)
         self._used: dict[str, tuple[float, int]] = {}
-        """For each window, the Trio time of its end and the requests counted in it."""
+        """For each window, the Trio clock time of its end and the requests counted in it."""
 
     def spend(self, cost: int) -> None:
         """Count a request.

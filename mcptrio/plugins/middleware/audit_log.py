@@ -136,7 +136,7 @@ class AuditLog:
         line = {
             "at": at.isoformat(timespec="milliseconds"),
             **_identity(request),
-            "request": _bounded(request.id),
+            "request": _truncate(request.id),
             "method": request.method,
             "name": self._text(request.name, redact_text or self._redactor.text),
             "plugin": request.plugin,
@@ -178,7 +178,7 @@ class AuditLog:
             return None if text is None else "[left out]"
         # Truncated before the search, and further after it: the first truncation may leave a part of a secret at the
         # end, which the search does not find.
-        recorded: str = _bounded(str(self._redact(redact_text(text[: 2 * _MAX_ARGUMENT_BYTES]))))
+        recorded: str = _truncate(str(self._redact(redact_text(text[: 2 * _MAX_ARGUMENT_BYTES]))))
         return recorded
 
 
@@ -186,15 +186,15 @@ def _identity(request: RequestView) -> dict[str, Any]:
     principal, client = request.principal, request.client_info
     return {
         "caller": request.caller,
-        "principal": _bounded(principal.subject) if principal is not None else None,
-        "issuer": _bounded(principal.issuer) if principal is not None else None,
-        "client_id": _bounded(principal.client_id) if principal is not None else None,
+        "principal": _truncate(principal.subject) if principal is not None else None,
+        "issuer": _truncate(principal.issuer) if principal is not None else None,
+        "client_id": _truncate(principal.client_id) if principal is not None else None,
         "scopes": sorted(principal.scopes)[:_MAX_SCOPES] if principal is not None else None,
-        "client": _bounded(client.name) if client is not None else None,
+        "client": _truncate(client.name) if client is not None else None,
     }
 
 
-def _bounded(text: Any) -> Any:
+def _truncate(text: Any) -> Any:
     """Truncate a text; other values are returned unchanged."""
     return text if not isinstance(text, str) or len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 

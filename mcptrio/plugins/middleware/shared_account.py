@@ -38,7 +38,7 @@ class _Limit:
 
 @frozen
 class _Refusal:
-    """A refused request, and the Trio time until which requests of the same or a higher cost are refused."""
+    """A refused request, and the Trio clock time until which requests of the same or a higher cost are refused."""
 
     limit: _Limit
     cost: int

@@ -93,8 +93,8 @@ class ClientCapabilities:
     @property
     def names(self) -> tuple[str, ...]:
         """The declared capabilities and the identifiers of extensions."""
-        own = {"elicitation": self.elicitation, "roots": self.roots, "sampling": self.sampling}
-        return (*(name for name, value in own.items() if value is not None), *(self.extensions or ()))
+        capabilities = {"elicitation": self.elicitation, "roots": self.roots, "sampling": self.sampling}
+        return (*(name for name, value in capabilities.items() if value is not None), *(self.extensions or ()))
 
 
 @model

@@ -67,11 +67,11 @@ def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], 
     if not isinstance(schema, dict) or depth == 0:
         return _TYPES
     types = _TYPES
-    stated = schema.get("type")
-    if isinstance(stated, str):
-        types &= {stated}
-    elif isinstance(stated, list):
-        types &= frozenset(name for name in stated if isinstance(name, str))
+    type_keyword = schema.get("type")
+    if isinstance(type_keyword, str):
+        types &= {type_keyword}
+    elif isinstance(type_keyword, list):
+        types &= frozenset(name for name in type_keyword if isinstance(name, str))
     if "const" in schema:
         types &= {_type_of(schema["const"])}
     if isinstance(schema.get("enum"), list):

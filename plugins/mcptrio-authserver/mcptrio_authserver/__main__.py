@@ -63,7 +63,7 @@ def add(name: str, scopes: Sequence[str], location: StoreLocation) -> None:
         return is_new
 
     is_new = _in_directory(location, lambda directory: directory.change(put))
-    click.echo(f"{f'added {name} to' if is_new else f'changed {name} in'} {_shown(location)}")
+    click.echo(f"{f'added {name} to' if is_new else f'changed {name} in'} {_describe(location)}")
 
 
 @user.command("list")
@@ -83,10 +83,10 @@ def remove(name: str, location: StoreLocation) -> None:
 
     def take(users: dict[str, User]) -> None:
         if users.pop(name, None) is None:
-            raise click.ClickException(f"there is no user {name!r} in {_shown(location)}")
+            raise click.ClickException(f"there is no user {name!r} in {_describe(location)}")
 
     _in_directory(location, lambda directory: directory.change(take))
-    click.echo(f"removed {name} from {_shown(location)}")
+    click.echo(f"removed {name} from {_describe(location)}")
 
 
 def _in_directory(location: StoreLocation, work: Callable[[UserDirectory], Awaitable[T]]) -> T:
@@ -103,7 +103,7 @@ def _in_directory(location: StoreLocation, work: Callable[[UserDirectory], Await
         raise click.ClickException(str(error)) from error
 
 
-def _shown(location: StoreLocation) -> str:
+def _describe(location: StoreLocation) -> str:
     return str(location.folder / "users") if location.ledger is None else str(location)
 
 

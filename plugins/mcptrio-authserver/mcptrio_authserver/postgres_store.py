@@ -94,7 +94,7 @@ class PostgresStore:
         """
         label = self._link.address.label
         if self._lock.statistics().tasks_waiting >= _MAX_WAITING:
-            raise StoreFailed(f"{label}: {_MAX_WAITING} transactions are waiting already")
+            raise StoreFailed(f"{label}: {_MAX_WAITING} transactions are already waiting")
         with trio.move_on_after(self._timeout) as waiting:
             await self._lock.acquire()
         if waiting.cancelled_caught:
@@ -230,7 +230,7 @@ class _Records:
 
     def get(self, kind: str, key: str) -> Mapping[str, Any] | None:
         row = self._connection.execute(_GET, (kind, key.encode(), self._now)).fetchone()
-        return None if row is None else _loaded(row[0])
+        return None if row is None else _load(row[0])
 
     def put(
         self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
@@ -258,7 +258,7 @@ class _Records:
         rows = self._connection.execute(
             f"SELECT value FROM records WHERE {where} AND until > %s ORDER BY number".encode(), (*values, self._now)
         ).fetchall()
-        return [_loaded(row[0]) for row in rows]
+        return [_load(row[0]) for row in rows]
 
 
 def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str | bytes, ...]]:
@@ -266,7 +266,7 @@ def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str | bytes, ...]
     return ("kind = %s", (kind,)) if group is None else ('kind = %s AND "group" = %s', (kind, group.encode()))
 
 
-def _loaded(value: object) -> Mapping[str, Any]:
+def _load(value: object) -> Mapping[str, Any]:
     assert isinstance(value, bytes)
     loaded: dict[str, Any] = orjson.loads(value)
     return loaded

@@ -77,7 +77,7 @@ class SQLiteStore:
             StoreFailed: The transaction failed, or too many are waiting.
         """
         if self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
-            raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
+            raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are already waiting")
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._limiter)
 
     async def delete_expired(self) -> int:
@@ -148,7 +148,7 @@ class _Records:
         row = self._connection.execute(
             "SELECT value FROM records WHERE kind = ? AND key = ? AND until > ?", (kind, key, self._now)
         ).fetchone()
-        return None if row is None else _loaded(row[0])
+        return None if row is None else _load(row[0])
 
     def put(
         self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
@@ -185,7 +185,7 @@ class _Records:
         rows = self._connection.execute(
             f"SELECT value FROM records WHERE {where} AND until > ? ORDER BY id", (*values, self._now)
         ).fetchall()
-        return [_loaded(row[0]) for row in rows]
+        return [_load(row[0]) for row in rows]
 
 
 def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str, ...]]:
@@ -193,7 +193,7 @@ def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str, ...]]:
     return ("kind = ?", (kind,)) if group is None else ("kind = ? AND grp = ?", (kind, group))
 
 
-def _loaded(value: bytes) -> Mapping[str, Any]:
+def _load(value: bytes) -> Mapping[str, Any]:
     loaded: dict[str, Any] = orjson.loads(value)
     return loaded
 

@@ -73,11 +73,11 @@ class RecordUserDirectory:
         self._store = store
 
     async def users(self) -> Mapping[str, User]:
-        return await self._store.transact(_listed)
+        return await self._store.transact(_read_users)
 
     async def change(self, change: Callable[[dict[str, User]], T]) -> T:
         def work(ledger: Ledger) -> T:
-            before = _listed(ledger)
+            before = _read_users(ledger)
             users = dict(before)
             result = change(users)
             if len(users) > _MAX_USERS:
@@ -93,7 +93,7 @@ class RecordUserDirectory:
         return await self._store.transact(work)
 
 
-def _listed(ledger: Ledger) -> dict[str, User]:
+def _read_users(ledger: Ledger) -> dict[str, User]:
     found = {}
     for record in ledger.list("user"):
         scopes = record["scopes"]

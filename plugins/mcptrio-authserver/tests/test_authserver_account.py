@@ -33,7 +33,7 @@ async def test_user_lists_and_revokes_grants(site: Site) -> None:
     assert grant_ids(await grants_page(site)) == []
     assert error_of(await site.refresh(tokens["refresh_token"])) == "invalid_grant"
     assert not await site.is_active(tokens["access_token"])
-    assert (await site.submit(page, grant=id)).status_code == 303, "a grant that has ended already"
+    assert (await site.submit(page, grant=id)).status_code == 303, "a grant that has already ended"
 
 
 async def test_pages_are_served_below_an_issuer_without_a_path(folder: Path) -> None:

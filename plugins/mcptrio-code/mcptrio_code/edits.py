@@ -72,7 +72,7 @@ def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding:
     found = []
     for path, each in sorted(edits.items()):
         source = folders.read(path)
-        text = _edited(source.text, each, encoding, folders.shown(path))
+        text = _apply_edits(source.text, each, encoding, folders.shown(path))
         if text != source.text:
             found.append(FileEdit(path, source, text, len(each)))
     return found
@@ -96,7 +96,7 @@ def _uri_and_edits(change: Any) -> tuple[str, Any]:
     return uri, change.get("edits")
 
 
-def _edited(text: str, edits: list[TextEdit], encoding: str, name: str) -> str:
+def _apply_edits(text: str, edits: list[TextEdit], encoding: str, name: str) -> str:
     lines = split_lines(text)
     starts = _line_starts(text)
 

@@ -99,7 +99,7 @@ class ToolCaller:
             seconds=seconds,
             failed=result.is_error,
             blocks=tuple(_blocks(result)),
-            structured=_structured(result),
+            structured=_structured_text(result),
         )
 
 
@@ -135,7 +135,7 @@ def _image(block: ImageContent) -> Block:
     return Block(title=title, image=f"data:{block.mime_type};base64,{base64.b64encode(data).decode()}")
 
 
-def _structured(result: CallToolResult) -> str:
+def _structured_text(result: CallToolResult) -> str:
     try:
         text = orjson.dumps(result.structured_content, option=orjson.OPT_INDENT_2).decode()
     except TypeError:

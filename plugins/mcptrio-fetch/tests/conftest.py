@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -125,8 +125,11 @@ async def site(nursery: trio.Nursery) -> Site:
     return await open_site(nursery)
 
 
+OpenSite = Callable[..., Awaitable[Site]]
+
+
 @pytest.fixture
-def open_another(nursery: trio.Nursery) -> Callable[..., Awaitable[Site]]:
+def open_another(nursery: trio.Nursery) -> OpenSite:
     """Open one more site, at another address or with TLS."""
 
     async def open_it(host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> Site:
@@ -165,8 +168,11 @@ class Reader:
         return block.text
 
 
+OpenReader = Callable[..., AbstractAsyncContextManager[Reader]]
+
+
 @pytest.fixture
-def reading() -> Callable[..., Any]:
+def reading() -> OpenReader:
     """``async with reading(allow_private=True) as reader``; robots.txt is ignored unless requested."""
 
     @asynccontextmanager

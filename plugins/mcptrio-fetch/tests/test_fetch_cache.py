@@ -9,8 +9,10 @@ import trio
 from mcptrio_fetch.byte_cache import ByteCache
 from mcptrio_fetch.host_limits import BURST, HostLimits
 
+from .conftest import OpenReader, Seen, Site
 
-async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> None:
+
+async def test_fresh_page_is_not_requested_again(reading: OpenReader, site: Site) -> None:
     site.page("/a", "<p>one</p>")
     async with reading(allow_private=True) as reader:
         for arguments in ({}, {"raw": True}, {"limit": 2}):
@@ -20,10 +22,10 @@ async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> Non
     assert site.paths() == ["GET /a"]
 
 
-async def test_stale_page_is_revalidated_with_its_etag(reading: Any, site: Any) -> None:
+async def test_stale_page_is_revalidated_with_its_etag(reading: OpenReader, site: Site) -> None:
     changed = False
 
-    async def page(seen: Any) -> None:
+    async def page(seen: Seen) -> None:
         if seen.headers.get("if-none-match") == '"1"' and not changed:
             await seen.stream.send_all(b'HTTP/1.1 304 Same\r\nETag: "1"\r\n\r\n')
             return
@@ -43,7 +45,7 @@ async def test_stale_page_is_revalidated_with_its_etag(reading: Any, site: Any) 
     assert [each.headers.get("if-none-match") for each in site.seen] == [None, '"1"', '"1"']
 
 
-async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: Any, site: Any) -> None:
+async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: OpenReader, site: Site) -> None:
     site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"), limit=5)
@@ -56,7 +58,7 @@ async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading:
     assert [each.headers.get("if-modified-since") for each in site.seen] == [None, "Tue, 15 Nov 1994 12:45:26 GMT"]
 
 
-async def test_page_cached_without_robots_txt_is_not_returned_to_a_model(reading: Any, site: Any) -> None:
+async def test_page_cached_without_robots_txt_is_not_returned_to_a_model(reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
@@ -64,7 +66,7 @@ async def test_page_cached_without_robots_txt_is_not_returned_to_a_model(reading
         assert "not allowed" in await reader.failure(site.url("/a"))
 
 
-async def test_page_that_may_not_be_cached_is_not_cached(reading: Any, site: Any) -> None:
+async def test_page_that_may_not_be_cached_is_not_cached(reading: OpenReader, site: Site) -> None:
     site.page("/a", "<p>one</p>")
     async with reading(allow_private=True, cache_bytes=0) as reader:
         for _ in range(2):

@@ -18,6 +18,8 @@ from reportlab.pdfgen.canvas import Canvas
 
 from mcptrio.types import BlobResourceContents, EmbeddedResource, TextResourceContents
 
+from .conftest import OpenReader, Seen, Site
+
 __all__: list[str] = []
 
 OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -112,13 +114,15 @@ def epub_file() -> bytes:
         ("application/epub+zip", epub_file(), "[chapter 1]\n# On bread"),
     ],
 )
-async def test_document_is_returned_as_markdown(reading: Any, site: Any, kind: str, body: bytes, text: str) -> None:
+async def test_document_is_returned_as_markdown(
+    reading: OpenReader, site: Site, kind: str, body: bytes, text: str
+) -> None:
     site.page("/d", body, kind)
     async with reading(allow_private=True) as reader:
         assert (await reader.text(site.url("/d"))).startswith(f"Contents of {site.url('/d')}:\n{text}")
 
 
-async def test_pieces_of_a_document_need_one_download(reading: Any, site: Any) -> None:
+async def test_pieces_of_a_document_need_one_download(reading: OpenReader, site: Site) -> None:
     lines = [f"This is page number {number}." if number % 10 else "" for number in range(1, 41)]
     site.page("/d.pdf", pdf(lines), "application/pdf")
     async with reading(allow_private=True) as reader:
@@ -132,7 +136,7 @@ async def test_pieces_of_a_document_need_one_download(reading: Any, site: Any) -
     assert site.paths() == ["GET /d.pdf"]
 
 
-async def test_raw_returns_the_file(reading: Any, site: Any) -> None:
+async def test_raw_returns_the_file(reading: OpenReader, site: Site) -> None:
     body = docx_file()
     site.page("/d", body, DOCX)
     async with reading(allow_private=True, max_media_bytes=1024) as small:
@@ -148,7 +152,7 @@ async def test_raw_returns_the_file(reading: Any, site: Any) -> None:
     assert result.content[1].resource.mime_type == DOCX
 
 
-async def test_document_is_a_resource_and_fills_the_prompt(reading: Any, site: Any) -> None:
+async def test_document_is_a_resource_and_fills_the_prompt(reading: OpenReader, site: Site) -> None:
     site.page("/d.pdf", pdf(["On bread", ""]), "application/pdf")
     async with reading(allow_private=True) as reader:
         [page] = (await reader.client.read_resource(f"fetch://{site.url('/d.pdf')}")).contents
@@ -161,7 +165,7 @@ async def test_document_is_a_resource_and_fills_the_prompt(reading: Any, site: A
 
 
 async def test_without_mcptrio_documents_the_answer_says_what_to_install(
-    reading: Any, site: Any, monkeypatch: pytest.MonkeyPatch
+    reading: OpenReader, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcptrio_documents", None)  # Python finds no such module
     body = pdf(["On bread"])
@@ -186,8 +190,8 @@ async def test_without_mcptrio_documents_the_answer_says_what_to_install(
     assert guessed == f"{expected} binary data of another kind: {site.url('/d')}{advice}"
 
 
-async def test_large_document_is_refused(reading: Any, site: Any) -> None:
-    async def endless(seen: Any) -> None:
+async def test_large_document_is_refused(reading: OpenReader, site: Site) -> None:
+    async def endless(seen: Seen) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n%PDF-1.7\n")
         while True:
             await seen.stream.send_all(b" " * 1000)
@@ -201,8 +205,8 @@ async def test_large_document_is_refused(reading: Any, site: Any) -> None:
         )
 
 
-async def test_binary_file_without_a_type_is_refused_by_its_first_bytes(reading: Any, site: Any) -> None:
-    async def stalled(seen: Any) -> None:
+async def test_binary_file_without_a_type_is_refused_by_its_first_bytes(reading: OpenReader, site: Site) -> None:
+    async def stalled(seen: Seen) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n\x7fELF\0\0")
         await seen.stream.receive_some()
 
@@ -220,7 +224,9 @@ async def test_binary_file_without_a_type_is_refused_by_its_first_bytes(reading:
         (b"plain words", "the content is not that of a .pdf file"),
     ],
 )
-async def test_unreadable_document_is_an_error_with_its_url(reading: Any, site: Any, body: bytes, why: str) -> None:
+async def test_unreadable_document_is_an_error_with_its_url(
+    reading: OpenReader, site: Site, body: bytes, why: str
+) -> None:
     site.page("/d.pdf", body, "application/pdf")
     async with reading(allow_private=True) as reader:
         failure = await reader.failure(site.url("/d.pdf?a=.html"))
@@ -229,13 +235,13 @@ async def test_unreadable_document_is_an_error_with_its_url(reading: Any, site: 
     assert why in failure
 
 
-async def test_time_of_a_conversion_is_limited(reading: Any, site: Any) -> None:
+async def test_time_of_a_conversion_is_limited(reading: OpenReader, site: Site) -> None:
     site.page("/d.pdf", SLOW, "application/pdf")
     async with reading(allow_private=True, convert_timeout=0.7) as reader:
         assert "took longer than 0.7 seconds; raw=true" in await reader.failure(site.url("/d.pdf"))
 
 
-async def test_cancelled_call_ends_the_conversion(reading: Any, site: Any) -> None:
+async def test_cancelled_call_ends_the_conversion(reading: OpenReader, site: Site) -> None:
     """The fixture of all tests checks that no process remains."""
     site.page("/d.pdf", SLOW, "application/pdf")
     async with reading(allow_private=True) as reader:

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcptrio import Secret
 
+from .conftest import Names, OpenReader, OpenSite, Seen, Site
+
 HTML = "text/html"
 
 
@@ -43,7 +45,7 @@ HTML = "text/html"
         "224.0.0.1",
     ],
 )
-async def test_private_addresses_are_refused_in_every_form(reading: Any, site: Any, host: str) -> None:
+async def test_private_addresses_are_refused_in_every_form(reading: OpenReader, site: Site, host: str) -> None:
     """With the system's resolver, and a site that listens at most of these addresses."""
     async with reading() as reader:
         failures = [await reader.failure(site.url("/", host), tool) for tool in ("fetch", "fetch_links", "fetch_head")]
@@ -54,7 +56,7 @@ async def test_private_addresses_are_refused_in_every_form(reading: Any, site: A
     assert site.connections == 0
 
 
-async def test_refused_address_error_names_the_address(reading: Any, site: Any) -> None:
+async def test_refused_address_error_names_the_address(reading: OpenReader, site: Site) -> None:
     async with reading(robots=True) as reader:
         failure = await reader.failure(site.url("/"))
 
@@ -62,7 +64,7 @@ async def test_refused_address_error_names_the_address(reading: Any, site: Any) 
 
 
 async def test_name_is_resolved_once_for_check_and_connection(
-    reading: Any, site: Any, open_another: Any, names: Any
+    reading: OpenReader, site: Site, open_another: OpenSite, names: type[Names]
 ) -> None:
     """A name server that returns an allowed address first and an internal one afterwards."""
     site.page("/", "<p>outside</p>")
@@ -79,7 +81,7 @@ async def test_name_is_resolved_once_for_check_and_connection(
     assert inside.connections == 0
 
 
-async def test_name_with_any_private_address_is_refused(reading: Any, site: Any, names: Any) -> None:
+async def test_name_with_any_private_address_is_refused(reading: OpenReader, site: Site, names: type[Names]) -> None:
     mixed = names(mixed_test=[["127.0.0.1", "10.0.0.1"]])
     async with reading(resolver=mixed, private_hosts=("127.0.0.1",)) as reader:
         assert "10.0.0.1" in await reader.failure(site.url("/", "mixed.test"))
@@ -87,7 +89,9 @@ async def test_name_with_any_private_address_is_refused(reading: Any, site: Any,
 
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data/", "//[::1]/x", "http://127.1:1/"])
-async def test_redirect_to_a_private_address_is_refused(reading: Any, site: Any, names: Any, target: str) -> None:
+async def test_redirect_to_a_private_address_is_refused(
+    reading: OpenReader, site: Site, names: type[Names], target: str
+) -> None:
     site.page("/", status=302, Location=target)
     outside = names(site_test=[["127.0.0.1"]])
     async with reading(resolver=outside, private_hosts=("site.test",)) as reader:
@@ -107,13 +111,13 @@ async def test_redirect_to_a_private_address_is_refused(reading: Any, site: Any,
         ("http://10.1.2.3/", "not among the hosts"),
     ],
 )
-async def test_address_policy_applies_to_redirects(reading: Any, site: Any, target: str, message: str) -> None:
+async def test_address_policy_applies_to_redirects(reading: OpenReader, site: Site, target: str, message: str) -> None:
     site.page("/", status=302, Location=target)
     async with reading(allow_private=True, deny_hosts=("denied.test", "10.0.0.0/8")) as reader:
         assert message in await reader.failure(site.url("/"))
 
 
-async def test_number_of_redirects_is_limited(reading: Any, site: Any) -> None:
+async def test_number_of_redirects_is_limited(reading: OpenReader, site: Site) -> None:
     site.page("/loop", status=302, Location="/loop")
     site.page("/1", status=307, Location="2#part")
     site.page("/2", status=308, Location=site.url("/3"))
@@ -127,7 +131,7 @@ async def test_number_of_redirects_is_limited(reading: Any, site: Any) -> None:
     assert site.paths().count("GET /loop") == 3
 
 
-async def test_only_allowed_hosts_are_fetched_from(reading: Any, site: Any, names: Any) -> None:
+async def test_only_allowed_hosts_are_fetched_from(reading: OpenReader, site: Site, names: type[Names]) -> None:
     site.page("/", "<p>here</p>")
     here = names(**{name: [["127.0.0.1"]] for name in ("good_test", "a_good_test", "bad_good_test", "evilgood_test")})
     async with reading(
@@ -142,14 +146,14 @@ async def test_only_allowed_hosts_are_fetched_from(reading: Any, site: Any, name
             assert "not among the hosts" in await reader.failure(site.url("/", host))
 
 
-async def test_denied_address_is_refused_in_every_form(reading: Any, site: Any) -> None:
+async def test_denied_address_is_refused_in_every_form(reading: OpenReader, site: Site) -> None:
     async with reading(allow_private=True, deny_hosts=("127.0.0.0/8",)) as reader:
         for host in ("127.0.0.1", "2130706433", "localhost"):
             assert "not among the hosts" in await reader.failure(site.url("/", host))
     assert site.connections == 0
 
 
-async def test_unresolved_name_is_reported(reading: Any, names: Any) -> None:
+async def test_unresolved_name_is_reported(reading: OpenReader, names: type[Names]) -> None:
     class Slow:
         async def resolve(self, host: str, port: int) -> list[str]:
             await trio.sleep_forever()
@@ -164,7 +168,7 @@ async def test_unresolved_name_is_reported(reading: Any, names: Any) -> None:
         assert "connecting failed" in await reader.failure("http://127.0.0.1:1/")
 
 
-async def test_second_address_is_tried_if_the_first_fails(reading: Any, site: Any, names: Any) -> None:
+async def test_second_address_is_tried_if_the_first_fails(reading: OpenReader, site: Site, names: type[Names]) -> None:
     site.page("/", "<p>second</p>")
     both = names(both_test=[["127.0.0.9", "127.0.0.1"]])
     async with reading(resolver=both, allow_private=True) as reader:
@@ -172,7 +176,7 @@ async def test_second_address_is_tried_if_the_first_fails(reading: Any, site: An
 
 
 async def test_tls_certificate_is_checked_against_the_name(
-    reading: Any, open_another: Any, names: Any, tmp_path: Path
+    reading: OpenReader, open_another: OpenSite, names: type[Names], tmp_path: Path
 ) -> None:
     """The connection goes to an address, and the certificate must have the name."""
     asked: list[str | None] = []
@@ -195,7 +199,7 @@ async def test_tls_certificate_is_checked_against_the_name(
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "gzip, gzip"])
-async def test_decompressed_page_is_limited(reading: Any, site: Any, coding: str) -> None:
+async def test_decompressed_page_is_limited(reading: OpenReader, site: Site, coding: str) -> None:
     packed = b"<p>" + b"a" * 20_000_000
     packed = zlib.compress(packed, 1) if coding == "deflate" else gzip.compress(packed, 1)
     if coding == "gzip, gzip":
@@ -211,7 +215,7 @@ async def test_decompressed_page_is_limited(reading: Any, site: Any, coding: str
         assert result.content[0].text.endswith(note)
 
 
-async def test_compressed_page_is_decompressed(reading: Any, site: Any) -> None:
+async def test_compressed_page_is_decompressed(reading: OpenReader, site: Site) -> None:
     site.page("/a", gzip.compress(b"<p>packed</p>"), HTML, Content_Encoding="gzip")
     site.page("/br", b"x", HTML, Content_Encoding="br")
     site.page("/broken", b"not gzip", HTML, Content_Encoding="gzip")
@@ -222,10 +226,10 @@ async def test_compressed_page_is_decompressed(reading: Any, site: Any) -> None:
     assert site.seen[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-async def test_endless_page_is_truncated_and_its_connection_closed(reading: Any, site: Any) -> None:
+async def test_endless_page_is_truncated_and_its_connection_closed(reading: OpenReader, site: Site) -> None:
     closed = trio.Event()
 
-    async def endless(seen: Any) -> None:
+    async def endless(seen: Seen) -> None:
         try:
             await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")
             while True:
@@ -243,11 +247,13 @@ async def test_endless_page_is_truncated_and_its_connection_closed(reading: Any,
 
 
 @pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"])
-async def test_slow_site_times_out(reading: Any, site: Any, begins: bytes, mock_clock: trio.testing.MockClock) -> None:
+async def test_slow_site_times_out(
+    reading: OpenReader, site: Site, begins: bytes, mock_clock: trio.testing.MockClock
+) -> None:
     mock_clock.rate = 1.0
     closed = trio.Event()
 
-    async def slow(seen: Any) -> None:
+    async def slow(seen: Seen) -> None:
         await seen.stream.send_all(begins)
         mock_clock.jump(30)  # only now, so that connecting does not count
         assert await seen.stream.receive_some() == b""
@@ -262,10 +268,10 @@ async def test_slow_site_times_out(reading: Any, site: Any, begins: bytes, mock_
     assert "took longer than 30 seconds" in failure or "took too long" in failure
 
 
-async def test_cancelling_closes_the_connection_at_once(reading: Any, site: Any) -> None:
+async def test_cancelling_closes_the_connection_at_once(reading: OpenReader, site: Site) -> None:
     began, closed = trio.Event(), trio.Event()
 
-    async def slow(seen: Any) -> None:
+    async def slow(seen: Seen) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
         began.set()
         assert await seen.stream.receive_some() == b""
@@ -285,8 +291,8 @@ async def test_cancelling_closes_the_connection_at_once(reading: Any, site: Any)
     assert again.endswith("still here")
 
 
-async def test_response_that_is_not_http_is_reported(reading: Any, site: Any) -> None:
-    async def rude(seen: Any) -> None:
+async def test_response_that_is_not_http_is_reported(reading: OpenReader, site: Site) -> None:
+    async def rude(seen: Seen) -> None:
         await seen.stream.send_all(b"SSH-2.0-OpenSSH\r\n\r\n")
         await seen.stream.aclose()
 
@@ -295,10 +301,10 @@ async def test_response_that_is_not_http_is_reported(reading: Any, site: Any) ->
         assert "does not speak HTTP properly" in await reader.failure(site.url("/rude"))
 
 
-async def test_progress_is_reported(reading: Any, site: Any) -> None:
+async def test_progress_is_reported(reading: OpenReader, site: Site) -> None:
     go_on = trio.Event()
 
-    async def in_two(seen: Any) -> None:
+    async def in_two(seen: Seen) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Type: text/plain\r\n\r\nhello")
         await go_on.wait()
         await seen.stream.send_all(b"world")
@@ -317,11 +323,11 @@ async def test_progress_is_reported(reading: Any, site: Any) -> None:
     assert messages[0] == (5, 10)
 
 
-async def test_concurrent_requests_per_host_are_limited(reading: Any, site: Any) -> None:
+async def test_concurrent_requests_per_host_are_limited(reading: OpenReader, site: Site) -> None:
     here = most = 0
     full, go_on = trio.Event(), trio.Event()
 
-    async def busy(seen: Any) -> None:
+    async def busy(seen: Seen) -> None:
         nonlocal here, most
         here += 1
         most = max(most, here)
@@ -343,7 +349,7 @@ async def test_concurrent_requests_per_host_are_limited(reading: Any, site: Any)
     assert most == 2
 
 
-async def test_proxy_is_used_and_its_password_not_shown(reading: Any, site: Any, names: Any) -> None:
+async def test_proxy_is_used_and_its_password_not_shown(reading: OpenReader, site: Site, names: type[Names]) -> None:
     proxy = Secret(f"http://me:s3cret@127.0.0.1:{site.port}")
     site.page("http://far.test/page", "<p>through</p>")
     async with reading(resolver=names(inside_test=[["10.0.0.1"]]), proxy=proxy) as reader:
@@ -359,12 +365,14 @@ async def test_proxy_is_used_and_its_password_not_shown(reading: Any, site: Any,
     assert "s3cret" not in other
 
 
-async def test_proxy_tunnels_tls(reading: Any, site: Any, open_another: Any, names: Any, tmp_path: Path) -> None:
+async def test_proxy_tunnels_tls(
+    reading: OpenReader, site: Site, open_another: OpenSite, names: type[Names], tmp_path: Path
+) -> None:
     context, ca_file = certificate(tmp_path, "far.test")
     far = await open_another(context=context)
     far.page("/", "<p>through the tunnel</p>")
 
-    async def tunnel(seen: Any) -> None:
+    async def tunnel(seen: Seen) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 Connected\r\n\r\n")
         async with await trio.open_tcp_stream("127.0.0.1", far.port) as onwards, trio.open_nursery() as nursery:
 
@@ -388,7 +396,7 @@ async def test_proxy_tunnels_tls(reading: Any, site: Any, open_another: Any, nam
     assert far.paths() == ["GET /"]
 
 
-async def test_cookies_are_not_stored(reading: Any, site: Any) -> None:
+async def test_cookies_are_not_stored(reading: OpenReader, site: Site) -> None:
     site.page("/a", "<p>a</p>", Set_Cookie="who=me", Cache_Control="no-store")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from mcptrio_fetch.page import FetchedPage
 from mcptrio_fetch.robots import MAX_ROBOTS_BYTES, Robots
 
+from .conftest import Names, OpenReader, OpenSite, Seen, Site
+
 TEXT = "text/plain"
 
 
-async def test_robots_txt_rules_are_obeyed(reading: Any, site: Any) -> None:
+async def test_robots_txt_rules_are_obeyed(reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /private\nAllow: /private/but\nDisallow: /*.cgi$\n", TEXT)
     for path in ("/open", "/private/a", "/private/but/this", "/a.cgi"):
         site.page(path, "<p>here</p>")
@@ -31,7 +31,9 @@ async def test_robots_txt_rules_are_obeyed(reading: Any, site: Any) -> None:
     ("status", "allowed"),
     [(200, True), (404, True), (410, True), (401, False), (403, False), (500, False), (503, False)],
 )
-async def test_status_of_robots_txt_decides_without_rules(reading: Any, site: Any, status: int, allowed: bool) -> None:
+async def test_status_of_robots_txt_decides_without_rules(
+    reading: OpenReader, site: Site, status: int, allowed: bool
+) -> None:
     # The body of a 5xx response is not robots.txt, even if it looks like it.
     site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT, status=status)
     site.page("/a", "<p>here</p>")
@@ -43,8 +45,8 @@ async def test_status_of_robots_txt_decides_without_rules(reading: Any, site: An
         assert f"status {status}" in result.content[0].text
 
 
-async def test_unreachable_robots_txt_forbids_the_page(reading: Any, site: Any) -> None:
-    async def rude(seen: Any) -> None:
+async def test_unreachable_robots_txt_forbids_the_page(reading: OpenReader, site: Site) -> None:
+    async def rude(seen: Seen) -> None:
         await seen.stream.aclose()
 
     site.routes["/robots.txt"] = rude
@@ -56,7 +58,9 @@ async def test_unreachable_robots_txt_forbids_the_page(reading: Any, site: Any) 
     assert site.paths() == ["GET /robots.txt"]  # and is not requested again at once
 
 
-async def test_robots_txt_of_each_redirected_origin_is_checked(reading: Any, site: Any, open_another: Any) -> None:
+async def test_robots_txt_of_each_redirected_origin_is_checked(
+    reading: OpenReader, site: Site, open_another: OpenSite
+) -> None:
     other = await open_another()
     site.page("/robots.txt", status=302, Location="/rules")
     site.page("/rules", "User-agent: *\nAllow: /", TEXT)
@@ -71,7 +75,9 @@ async def test_robots_txt_of_each_redirected_origin_is_checked(reading: Any, sit
     assert other.paths() == ["GET /robots.txt"]
 
 
-async def test_robots_txt_redirect_to_a_private_address_is_refused(reading: Any, site: Any, names: Any) -> None:
+async def test_robots_txt_redirect_to_a_private_address_is_refused(
+    reading: OpenReader, site: Site, names: type[Names]
+) -> None:
     site.page("/robots.txt", status=302, Location="http://169.254.169.254/")
     site.page("/a", "<p>here</p>")
     async with reading(resolver=names(site_test=[["127.0.0.1"]]), private_hosts=("site.test",), robots=True) as reader:
@@ -79,7 +85,7 @@ async def test_robots_txt_redirect_to_a_private_address_is_refused(reading: Any,
     assert site.paths() == ["GET /robots.txt"]
 
 
-async def test_concurrent_calls_request_robots_txt_once(reading: Any, site: Any) -> None:
+async def test_concurrent_calls_request_robots_txt_once(reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT)
     async with reading(allow_private=True, robots=True) as reader, trio.open_nursery() as nursery:
         for number in range(6):
@@ -89,10 +95,10 @@ async def test_concurrent_calls_request_robots_txt_once(reading: Any, site: Any)
     assert site.paths().count("GET /robots.txt") == 1
 
 
-async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: Any, site: Any) -> None:
+async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: OpenReader, site: Site) -> None:
     asked = trio.Event()
 
-    async def first(seen: Any) -> None:
+    async def first(seen: Seen) -> None:
         site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT)
         asked.set()
         await seen.stream.receive_some()
@@ -128,14 +134,14 @@ async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: An
         ("User-agent: *\nDisallow:", True),
     ],
 )
-async def test_most_specific_robots_rules_apply(rules: str, allowed: bool, reading: Any, site: Any) -> None:
+async def test_most_specific_robots_rules_apply(rules: str, allowed: bool, reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", rules, TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
         assert (await reader.call("fetch", url=site.url("/a"))).is_error is not allowed
 
 
-async def test_rules_of_the_configured_user_agent_apply(reading: Any, site: Any) -> None:
+async def test_rules_of_the_configured_user_agent_apply(reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", "User-agent: mybot\nDisallow: /", TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True, user_agent="MyBot/2.0 (+https://example.com)") as reader:
@@ -143,7 +149,7 @@ async def test_rules_of_the_configured_user_agent_apply(reading: Any, site: Any)
     assert site.seen[0].headers["user-agent"] == "MyBot/2.0 (+https://example.com)"
 
 
-async def test_long_robots_txt_is_parsed_up_to_a_limit(reading: Any, site: Any) -> None:
+async def test_long_robots_txt_is_parsed_up_to_a_limit(reading: OpenReader, site: Site) -> None:
     filling = "# filling\n" * (MAX_ROBOTS_BYTES // 10)
     site.page("/robots.txt", "User-agent: *\nDisallow: /a\n" + filling + "Disallow: /b\n", TEXT)
     site.page("/b", "<p>here</p>")

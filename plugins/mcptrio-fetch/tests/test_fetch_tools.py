@@ -10,6 +10,8 @@ import pytest
 
 from mcptrio.types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextResourceContents
 
+from .conftest import OpenReader, Site
+
 PAGE = """<!doctype html><html><head><title> A  page </title></head><body>
 <nav><a href="/menu">Menu</a></nav>
 <main><h1 id="top"><a href="#top">On bread</a></h1>
@@ -25,7 +27,7 @@ PNG = base64.b64decode(
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_tools_are_listed_with_hints_and_defaults(reading: Any, site: Any, revision: str) -> None:
+async def test_tools_are_listed_with_hints_and_defaults(reading: OpenReader, site: Site, revision: str) -> None:
     site.page("/a", PAGE)
     async with reading(allow_private=True, revision=revision) as reader:
         tools = {tool.name: tool async for tool in reader.client.tools()}
@@ -48,7 +50,7 @@ async def test_tools_are_listed_with_hints_and_defaults(reading: Any, site: Any,
     assert text.startswith(f"Contents of {site.url('/a')}:\n")
 
 
-async def test_html_is_converted_to_markdown(reading: Any, site: Any) -> None:
+async def test_html_is_converted_to_markdown(reading: OpenReader, site: Site) -> None:
     site.page("/dir/a", PAGE)
     async with reading(allow_private=True) as reader:
         found = await reader.text(site.url("/dir/a"))
@@ -64,7 +66,7 @@ async def test_html_is_converted_to_markdown(reading: Any, site: Any) -> None:
     assert found.splitlines()[-1].startswith("| rye")
 
 
-async def test_pieces_of_a_page_need_one_download(reading: Any, site: Any) -> None:
+async def test_pieces_of_a_page_need_one_download(reading: OpenReader, site: Site) -> None:
     words = " ".join(f"word{number}" for number in range(2000))
     site.page("/long", f"<html><body><p>{words}</p></body></html>")
     async with reading(allow_private=True) as reader:
@@ -90,7 +92,7 @@ async def test_pieces_of_a_page_need_one_download(reading: Any, site: Any) -> No
     assert site.paths() == ["GET /long"]
 
 
-async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: Any) -> None:
+async def test_resource_and_prompt_report_the_missing_part(reading: OpenReader, site: Site) -> None:
     site.page("/a", "<p>" + "word " * 1000)
     async with reading(allow_private=True, max_chars=100) as reader:
         [page] = (await reader.client.read_resource(f"fetch://{site.url('/a')}")).contents
@@ -102,7 +104,7 @@ async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: A
     assert piece.endswith("\n[characters 0 to 100 of 4999; continue with offset=100]")
 
 
-async def test_each_piece_of_a_truncated_page_has_a_note(reading: Any, site: Any) -> None:
+async def test_each_piece_of_a_truncated_page_has_a_note(reading: OpenReader, site: Site) -> None:
     site.page("/a", "word " * 1000, "text/plain")
     async with reading(allow_private=True, max_bytes=1024) as reader:
         first = await reader.text(site.url("/a"), limit=100)
@@ -113,25 +115,25 @@ async def test_each_piece_of_a_truncated_page_has_a_note(reading: Any, site: Any
     assert last.endswith(f"\n[characters 1000 to 1024 of 1024; {end}")
 
 
-async def test_default_limit_fits_the_context_of_a_model(reading: Any, site: Any) -> None:
+async def test_default_limit_fits_the_context_of_a_model(reading: OpenReader, site: Site) -> None:
     site.page("/a", "word " * 100_000, "text/plain")
     async with reading(allow_private=True) as reader:
         assert 30_000 < len(await reader.text(site.url("/a"), limit=999_999)) < 40_000
 
 
-async def test_url_without_a_scheme_is_fetched_with_https(reading: Any) -> None:
+async def test_url_without_a_scheme_is_fetched_with_https(reading: OpenReader) -> None:
     async with reading(deny_hosts=("example.com",)) as reader:
         for url in ("example.com", "example.com:8443/a?b=c"):
             for tool in ("fetch", "fetch_links", "fetch_head"):
                 assert "not among the hosts" in await reader.failure(url, tool)
 
 
-async def test_definitions_take_few_tokens(reading: Any, check_tokens: Any) -> None:
+async def test_definitions_take_few_tokens(reading: OpenReader, check_tokens: Any) -> None:
     async with reading() as reader:
         await check_tokens(reader.client, 232)
 
 
-async def test_links_and_headers_are_lines(reading: Any, site: Any) -> None:
+async def test_links_and_headers_are_lines(reading: OpenReader, site: Site) -> None:
     site.page("/a", "<html><body><a href='/b'>B</a> <a href='/c'>C</a></body>")
     async with reading(allow_private=True) as reader:
         links = await reader.text(site.url("/a"), tool="fetch_links", limit=1)
@@ -141,7 +143,7 @@ async def test_links_and_headers_are_lines(reading: Any, site: Any) -> None:
     assert head.startswith(f"status: 200\nurl: {site.url('/a')}\ncontent type: text/html\nbytes: ")
 
 
-async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> None:
+async def test_raw_and_other_texts_are_unchanged(reading: OpenReader, site: Site) -> None:
     site.page("/a", PAGE)
     site.page("/data", '{"a": [1, 2]}', "application/json")
     site.page("/plain", "just text", "text/plain")
@@ -159,7 +161,7 @@ async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> Non
     assert unsaid == f"Contents of {site.url('/unsaid')}:\nSaid by nobody"
 
 
-async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> None:
+async def test_media_are_returned_as_content_blocks(reading: OpenReader, site: Site) -> None:
     site.page("/a.png", PNG, "image/png")
     site.page("/a.ogg", b"OggS", "audio/ogg")
     site.page("/a.pdf", b"%PDF-1.7 x", "application/octet-stream")
@@ -197,13 +199,13 @@ async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> 
         ('<?xml version="1.0" encoding="iso-8859-1"?><a>größe</a>'.encode("latin-1"), "application/xml"),
     ],
 )
-async def test_text_is_decoded_as_in_browsers(reading: Any, site: Any, body: bytes, kind: str) -> None:
+async def test_text_is_decoded_as_in_browsers(reading: OpenReader, site: Site, body: bytes, kind: str) -> None:
     site.page("/a", body, kind)
     async with reading(allow_private=True) as reader:
         assert "größe" in await reader.text(site.url("/a"))
 
 
-async def test_response_without_a_page_is_reported(reading: Any, site: Any) -> None:
+async def test_response_without_a_page_is_reported(reading: OpenReader, site: Site) -> None:
     site.page("/empty", "<html><body></body></html>")
     site.page("/gone", "x", status=410)
     async with reading(allow_private=True) as reader:
@@ -234,7 +236,7 @@ async def test_response_without_a_page_is_reported(reading: Any, site: Any) -> N
     assert too_long.is_error
 
 
-async def test_links_are_listed_in_pages(reading: Any, site: Any) -> None:
+async def test_links_are_listed_in_pages(reading: OpenReader, site: Site) -> None:
     links = "".join(f"<a href='/page/{number}#part'>Page  {number}</a> " for number in range(7))
     site.page("/a", f"<html><body>{links}<a href='/page/0'>again</a><a href='mailto:x@y'>no</a><a>no</a></body>")
     async with reading(allow_private=True) as reader:
@@ -252,7 +254,7 @@ async def test_links_are_listed_in_pages(reading: Any, site: Any) -> None:
     assert site.paths() == ["GET /a"]
 
 
-async def test_head_of_a_page_is_requested_without_its_body(reading: Any, site: Any) -> None:
+async def test_head_of_a_page_is_requested_without_its_body(reading: OpenReader, site: Site) -> None:
     site.page("/old", status=301, Location="/new")
     site.page("/new", PAGE, ETag='"1"')
     async with reading(allow_private=True) as reader:
@@ -267,7 +269,7 @@ async def test_head_of_a_page_is_requested_without_its_body(reading: Any, site: 
     assert site.paths() == ["HEAD /old", "HEAD /new", "HEAD /none"]
 
 
-async def test_prompt_is_fetched_as_a_users_request(reading: Any, site: Any) -> None:
+async def test_prompt_is_fetched_as_a_users_request(reading: OpenReader, site: Site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
     site.page("/a", PAGE)
     async with reading(allow_private=True, robots=True) as reader:
@@ -285,7 +287,7 @@ async def test_prompt_is_fetched_as_a_users_request(reading: Any, site: Any) -> 
     assert "user-specified" in site.seen[0].headers["user-agent"]
 
 
-async def test_page_is_a_resource(reading: Any, site: Any) -> None:
+async def test_page_is_a_resource(reading: OpenReader, site: Site) -> None:
     site.page("/a b", PAGE)
     site.page("/a%20b", PAGE)
     site.page("/q", "x", "text/plain")

@@ -115,7 +115,7 @@ class Sandbox(Struct, frozen=True):
         path = _expand_home(path)
         if not os.path.isabs(path):
             return self.folders[0].path
-        normal = _normalized(path)
+        normal = _normalize(path)
         return max((f.path for f in self.folders if _is_within(normal, f.path)), key=len, default=self.folders[0].path)
 
     def absolute(self, path: str) -> str:
@@ -287,9 +287,9 @@ class Sandbox(Struct, frozen=True):
             raise AccessDenied(f"access denied: expected a POSIX path, got the Windows path {printable(path)}")
         path = _expand_home(path)
         if os.path.isabs(path):
-            candidates = [_normalized(path)]
+            candidates = [_normalize(path)]
         else:
-            candidates = [_normalized(os.path.join(folder.path, path)) for folder in self.folders]
+            candidates = [_normalize(os.path.join(folder.path, path)) for folder in self.folders]
         for candidate in candidates:
             # The typed forms are compared first, because resolving a folder on a hanging mount would delay calls in
             # other folders.
@@ -362,7 +362,7 @@ def _has_surrogate(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _normalized(path: str) -> str:
+def _normalize(path: str) -> str:
     normal = os.path.normpath(path)
     # normpath keeps two leading slashes, which POSIX lets systems interpret. On Linux they mean one.
     return normal[1:] if normal.startswith("//") else normal

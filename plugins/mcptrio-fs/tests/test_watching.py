@@ -9,7 +9,7 @@ from mcptrio_fs.file_watcher import FileSubscriptions, FileWatcher, Fingerprint
 
 
 @define
-class World:
+class FileVersions:
     """File versions as numbers, and their subscribers."""
 
     files: dict[str, int] = field(factory=dict)
@@ -47,80 +47,80 @@ class World:
 async def test_change_creation_and_removal_are_reported_once_each(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
-    world = World({"file:///a": 1})
-    nursery.start_soon(world.watcher().run)
-    world.subscribe("file:///a", "file:///b", "other:x")
+    versions = FileVersions({"file:///a": 1})
+    nursery.start_soon(versions.watcher().run)
+    versions.subscribe("file:///a", "file:///b", "other:x")
     await trio.sleep(5)
-    assert world.told == []
+    assert versions.told == []
 
-    world.files["file:///a"] = 2
+    versions.files["file:///a"] = 2
     await trio.sleep(5)
-    world.files["file:///b"] = 1
+    versions.files["file:///b"] = 1
     await trio.sleep(5)
-    del world.files["file:///a"]
+    del versions.files["file:///a"]
     await trio.sleep(5)
 
-    assert world.told == ["file:///a", "file:///b", "file:///a"]
+    assert versions.told == ["file:///a", "file:///b", "file:///a"]
 
 
 async def test_nothing_is_checked_without_subscribers(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
-    world = World({"file:///a": 1})
-    nursery.start_soon(world.watcher().run)
+    versions = FileVersions({"file:///a": 1})
+    nursery.start_soon(versions.watcher().run)
     await trio.sleep(100)
-    assert world.looks == 0
+    assert versions.looks == 0
 
-    world.subscribe("file:///a")
+    versions.subscribe("file:///a")
     await trio.sleep(3.5)
-    world.subscribe()
+    versions.subscribe()
     await trio.sleep(1.5)
-    looks = world.looks
+    looks = versions.looks
     await trio.sleep(100)
 
     assert looks in (4, 5)
-    assert world.looks == looks
+    assert versions.looks == looks
 
 
 async def test_new_subscription_is_checked_at_once(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
-    world = World({"file:///a": 1, "file:///b": 1})
-    nursery.start_soon(world.watcher().run)
-    world.subscribe("file:///a")
+    versions = FileVersions({"file:///a": 1, "file:///b": 1})
+    nursery.start_soon(versions.watcher().run)
+    versions.subscribe("file:///a")
     await trio.sleep(0.1)
-    world.subscribe("file:///a", "file:///b")
+    versions.subscribe("file:///a", "file:///b")
     await trio.sleep(0.1)
-    world.files["file:///b"] = 2
+    versions.files["file:///b"] = 2
     await trio.sleep(1.5)
 
-    assert world.told == ["file:///b"]
+    assert versions.told == ["file:///b"]
 
 
 async def test_temporary_stat_failure_is_not_a_change(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
-    world = World({"file:///a": 1})
-    nursery.start_soon(world.watcher().run)
-    world.subscribe("file:///a")
+    versions = FileVersions({"file:///a": 1})
+    nursery.start_soon(versions.watcher().run)
+    versions.subscribe("file:///a")
     await trio.sleep(2)
-    world.hung.add("file:///a")
+    versions.hung.add("file:///a")
     await trio.sleep(2)
-    world.hung.clear()
+    versions.hung.clear()
     await trio.sleep(2)
 
-    assert world.told == []
+    assert versions.told == []
 
 
 async def test_files_over_the_limit_are_ignored_and_logged_once(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World({"file:///a": 1, "file:///b": 1})
-    nursery.start_soon(world.watcher(limit=1).run)
-    world.subscribe("file:///a", "file:///b")
+    versions = FileVersions({"file:///a": 1, "file:///b": 1})
+    nursery.start_soon(versions.watcher(limit=1).run)
+    versions.subscribe("file:///a", "file:///b")
     await trio.sleep(3)
-    world.files = {"file:///a": 2, "file:///b": 2}
+    versions.files = {"file:///a": 2, "file:///b": 2}
     await trio.sleep(3)
 
-    assert world.told == ["file:///a"]
+    assert versions.told == ["file:///a"]
     assert [record.message for record in caplog.records] == ["1 subscribed files are not watched: max_watched is 1"]

@@ -57,7 +57,7 @@ def check_option_value(value: str, where: str) -> str:
     if value.startswith("-") or len(value) > _MAX_PLAIN_CHARS or re.search(_CONTROL, value):
         raise ToolError(
             f"expected at most {_MAX_PLAIN_CHARS} characters without a leading '-' or control characters at "
-            f"`{where}`, got {_shown(value)}"
+            f"`{where}`, got {_quote(value)}"
         )
     return value
 
@@ -72,9 +72,9 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
         ToolError: the text cannot be a revision.
     """
     if not value or value[0] in "-^" or len(value) > _MAX_REVISION_CHARS or re.search(_CONTROL, value):
-        raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' at `{where}`, got {_shown(value)}")
+        raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' at `{where}`, got {_quote(value)}")
     if ":" in value and not with_path:
-        raise ToolError(f"expected a revision without ':' at `{where}`, got {_shown(value)}")
+        raise ToolError(f"expected a revision without ':' at `{where}`, got {_quote(value)}")
     return value
 
 
@@ -96,7 +96,7 @@ def check_name(value: str, where: str) -> str:
         ToolError: the text cannot be a name.
     """
     if not value or value.startswith("-") or len(value) > 250 or re.search(_CONTROL, value) or "@{" in value:
-        raise ToolError(f"expected the name of a branch or tag at `{where}`, got {_shown(value)}")
+        raise ToolError(f"expected the name of a branch or tag at `{where}`, got {_quote(value)}")
     return value
 
 
@@ -113,10 +113,10 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
     for number, path in enumerate(paths):
         place = f"{where}[{number}]"
         if not path or len(path) > _MAX_PATH_CHARS or "\0" in path or path.startswith(":"):
-            raise ToolError(f"expected a path (one that begins with ':' as './:…') at `{place}`, got {_shown(path)}")
+            raise ToolError(f"expected a path (one that begins with ':' as './:…') at `{place}`, got {_quote(path)}")
         absolute = os.path.normpath(os.path.join(root, path))
         if os.path.commonpath((absolute, root)) != root:
-            raise ToolError(f"expected a path inside the repository at `{place}`, got {_shown(path)}")
+            raise ToolError(f"expected a path inside the repository at `{place}`, got {_quote(path)}")
         relative = os.path.relpath(absolute, root)
         # A slash at the end of a glob restricts it to folders. "./" keeps a leading colon from being magic.
         checked.append(("./" if relative.startswith(":") else "") + relative + ("/" if path.endswith("/") else ""))
@@ -131,7 +131,7 @@ def check_line_range(value: str, paths: Sequence[str]) -> str:
     """
     is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", value) is not None
     if not is_name and not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
-        raise ToolError(f"expected lines such as '10,20' or a function's name at `line_range`, got {_shown(value)}")
+        raise ToolError(f"expected lines such as '10,20' or a function's name at `line_range`, got {_quote(value)}")
     if len(paths) != 1:
         raise ToolError(f"expected one path at `paths` with `line_range`, got {len(paths)}")
     # git reads a name as a regular expression. Letters, digits and underscores stand for themselves, and the search for
@@ -148,9 +148,9 @@ def parse_cursor(cursor: str) -> int:
     if not cursor:
         return 0
     if not re.fullmatch(r"[0-9]{1,9}", cursor):
-        raise ToolError(f"expected the cursor of a previous page at `cursor`, got {_shown(cursor)}")
+        raise ToolError(f"expected the cursor of a previous page at `cursor`, got {_quote(cursor)}")
     return int(cursor)
 
 
-def _shown(value: str) -> str:
+def _quote(value: str) -> str:
     return repr(printable(value, 100))

@@ -107,7 +107,7 @@ def status_text(status: Status) -> str:
         facts.append(f"stashes: {status.stashes}")
     if status.clean:
         facts.append("clean")
-    return _listed([", ".join(facts), *map(status_line, status.items)], status.truncated, status.next_cursor)
+    return _list_text([", ".join(facts), *map(status_line, status.items)], status.truncated, status.next_cursor)
 
 
 def status_line(entry: StatusEntry) -> str:
@@ -119,13 +119,13 @@ def status_line(entry: StatusEntry) -> str:
 
 
 def log_text(log: Log) -> str:
-    return _listed(list(map(commit_text, log.items)), log.truncated, log.next_cursor, "no commits")
+    return _list_text(list(map(commit_text, log.items)), log.truncated, log.next_cursor, "no commits")
 
 
 def commit_text(commit: Commit) -> str:
     head = f"{short(commit.id)} {commit.date[:10]} {printable(commit.author)}: {printable(commit.subject)}"
     head += _refs(commit)
-    return head + _indented(commit.body)
+    return head + _indent(commit.body)
 
 
 def commit_header(commit: Commit) -> str:
@@ -135,7 +135,7 @@ def commit_header(commit: Commit) -> str:
     lines.append(f"{printable(commit.author)} <{printable(commit.email)}> {commit.date}")
     if (commit.committer, commit.committed) != (commit.author, commit.date):
         lines.append(f"committer: {printable(commit.committer)} {commit.committed}")
-    return "\n".join([*lines, f"    {printable(commit.subject)}"]) + _indented(commit.body)
+    return "\n".join([*lines, f"    {printable(commit.subject)}"]) + _indent(commit.body)
 
 
 def diff_text(diff: Diff) -> str:
@@ -158,7 +158,7 @@ def branches_text(branches: Branches) -> str:
     lines = list(map(branch_line, branches.items))
     if branches.current is None and branches.head:
         lines.insert(0, f"detached HEAD at {short(branches.head)}")
-    return _listed(lines, branches.truncated, branches.next_cursor, "no branches")
+    return _list_text(lines, branches.truncated, branches.next_cursor, "no branches")
 
 
 def branch_line(branch: Branch) -> str:
@@ -168,7 +168,7 @@ def branch_line(branch: Branch) -> str:
 
 
 def tags_text(tags: Tags) -> str:
-    return _listed(list(map(tag_line, tags.items)), tags.truncated, tags.next_cursor, "no tags")
+    return _list_text(list(map(tag_line, tags.items)), tags.truncated, tags.next_cursor, "no tags")
 
 
 def tag_line(tag: Tag) -> str:
@@ -176,7 +176,7 @@ def tag_line(tag: Tag) -> str:
 
 
 def stashes_text(stashes: Stashes) -> str:
-    return _listed(list(map(stash_line, stashes.items)), stashes.truncated, stashes.next_cursor, "no stashes")
+    return _list_text(list(map(stash_line, stashes.items)), stashes.truncated, stashes.next_cursor, "no stashes")
 
 
 def stash_line(stash: Stash) -> str:
@@ -184,7 +184,7 @@ def stash_line(stash: Stash) -> str:
 
 
 def worktrees_text(trees: Worktrees) -> str:
-    return _listed(list(map(worktree_line, trees.items)), trees.truncated, trees.next_cursor, "no work trees")
+    return _list_text(list(map(worktree_line, trees.items)), trees.truncated, trees.next_cursor, "no work trees")
 
 
 def worktree_line(tree: Worktree) -> str:
@@ -195,7 +195,7 @@ def worktree_line(tree: Worktree) -> str:
 
 
 def remotes_text(remotes: Remotes) -> str:
-    return _listed(list(map(remote_line, remotes.items)), remotes.truncated, remotes.next_cursor, "no remotes")
+    return _list_text(list(map(remote_line, remotes.items)), remotes.truncated, remotes.next_cursor, "no remotes")
 
 
 def remote_line(remote: Remote) -> str:
@@ -207,7 +207,7 @@ def repositories_text(listed: RepositoryList) -> str:
     lines = list(map(repository_line, listed.items))
     if not listed.writable:
         lines.insert(0, "read-only:")
-    return _listed(lines, listed.truncated, listed.next_cursor, "no repositories")
+    return _list_text(lines, listed.truncated, listed.next_cursor, "no repositories")
 
 
 def repository_line(entry: RepositoryEntry) -> str:
@@ -215,7 +215,7 @@ def repository_line(entry: RepositoryEntry) -> str:
 
 
 def matches_text(matches: Matches) -> str:
-    return _listed(list(map(match_line, matches.items)), matches.truncated, matches.next_cursor, "no matches")
+    return _list_text(list(map(match_line, matches.items)), matches.truncated, matches.next_cursor, "no matches")
 
 
 def match_line(match: Match) -> str:
@@ -223,7 +223,7 @@ def match_line(match: Match) -> str:
 
 
 def blame_text(blame: Blame) -> str:
-    return _listed(list(map(hunk_text, blame.items)), blame.truncated, blame.next_cursor, "no lines")
+    return _list_text(list(map(hunk_text, blame.items)), blame.truncated, blame.next_cursor, "no lines")
 
 
 def hunk_text(hunk: Hunk) -> str:
@@ -242,11 +242,11 @@ def _file_line(file: FileStat) -> str:
     return f"{before}{printable(file.path, 4096)} {counts}"
 
 
-def _indented(body: str) -> str:
+def _indent(body: str) -> str:
     return "".join(f"\n    {line}".rstrip(" ") for line in body.split("\n")) if body else ""
 
 
-def _listed(lines: list[str], truncated: bool, cursor: str | None, empty: str = "") -> str:
+def _list_text(lines: list[str], truncated: bool, cursor: str | None, empty: str = "") -> str:
     if cursor is not None:
         lines = [*lines, f"[more follows: pass cursor={truncate(cursor, 200)}]"]
     elif truncated:

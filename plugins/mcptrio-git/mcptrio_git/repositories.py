@@ -116,7 +116,7 @@ class Repositories:
         folders."""
         found: dict[str, str] = {}
         for entry in self._entries():
-            for root in _listed(entry):
+            for root in _roots_of(entry):
                 if root in found.values():
                     continue
                 base = os.path.basename(root) or "root"
@@ -169,7 +169,7 @@ class Repositories:
         return f"allowed: {', '.join(shown) or 'none that exists'}"
 
 
-def _listed(entry: _Entry) -> Iterator[str]:
+def _roots_of(entry: _Entry) -> Iterator[str]:
     if entry.root is not None:
         yield entry.root
         return

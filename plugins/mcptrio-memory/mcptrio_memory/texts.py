@@ -45,18 +45,18 @@ def graph_text(graph: Graph) -> str:
 
 def created_text(created: CreatedEntities) -> str:
     """Return the names of new entities."""
-    return _listed("created", [entity.name for entity in created.entities], created.total)
+    return _list_text("created", [entity.name for entity in created.entities], created.total)
 
 
 def related_text(created: CreatedRelations) -> str:
     """Return the new relations."""
-    return _listed("created", map(_relation, created.relations), created.total)
+    return _list_text("created", map(_relation, created.relations), created.total)
 
 
 def added_text(added: Added) -> str:
     """Return the number of new observations of each entity."""
     counts = [f"{each.entity_name} +{len(each.added_observations)}" for each in added.results]
-    return _listed("observations added", counts, added.total)
+    return _list_text("observations added", counts, added.total)
 
 
 def deleted_text(deleted: Deleted) -> str:
@@ -107,7 +107,7 @@ def _counts(what: str, counts: list[Count]) -> list[str]:
     return [f"{what}: {', '.join(f'{each.type} {each.count}' for each in counts)}"] if counts else []
 
 
-def _listed(what: str, items: Iterable[str], total: int | UnsetType) -> str:
+def _list_text(what: str, items: Iterable[str], total: int | UnsetType) -> str:
     shown = [*items]
     more = "" if total is UNSET else f"\n[{total} in all; the rest was stored too]"
-    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all existed already"
+    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all already existed"

@@ -122,7 +122,7 @@ class MemoryWriteTools:
         message = "Entities deleted successfully"
         if missing:
             count = len(entity_names) - len(missing)
-            message = f"Deleted {count} of {len(entity_names)} entities. Not found: {_listed(missing)}"
+            message = f"Deleted {count} of {len(entity_names)} entities. Not found: {_join_names(missing)}"
         return Deleted(success=True, message=message)
 
     @tool(
@@ -148,7 +148,7 @@ class MemoryWriteTools:
         message = "Observations deleted successfully"
         if count != requested:
             message = f"Deleted {count} of {requested} observations."
-            message += f" Entities not found: {_listed(missing)}" if missing else ""
+            message += f" Entities not found: {_join_names(missing)}" if missing else ""
         return Deleted(success=True, message=message)
 
     @tool(
@@ -213,7 +213,7 @@ def _import(memory: Memory, batch: list[Line], editor: GraphEditor) -> Imported:
     return import_lines(editor, memory.limits, batch)
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     """Return names for a message, limited in number."""
     shown = ", ".join(name[:100] for name in names[:50])
     return shown if len(names) <= 50 else f"{shown}, and {len(names) - 50} more"

@@ -54,7 +54,7 @@ async def test_text_shows_each_result_in_lines(open_memory) -> None:
 
         entities = [entity("Bob", "person", "likes tea", "is tall"), entity("Ann", "person")]
         assert await text("create_entities", entities=entities) == "created: Bob, Ann"
-        assert await text("create_entities", entities=entities) == "created: nothing, all existed already"
+        assert await text("create_entities", entities=entities) == "created: nothing, all already existed"
         assert await text("create_relations", relations=[relation("Bob", "Ann")]) == "created: Bob -> knows -> Ann"
         more = [{"entity_name": "Ann", "contents": ["swims"]}]
         assert await text("add_observations", observations=more) == "observations added: Ann +1"

@@ -119,7 +119,7 @@ def encode_whole(body: Body, value: Any) -> bytes:
         return orjson.dumps(value)
     if not isinstance(value, str):
         raise ToolError(f"expected a text, got {type(value).__name__} at `{where}`")
-    return value.encode() if body.kind == "text" else _decoded(value, where)
+    return value.encode() if body.kind == "text" else _decode_base64(value, where)
 
 
 def encode_form(body: Body, value: Any) -> bytes:
@@ -174,7 +174,7 @@ def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | 
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):
                 raise ToolError(f"expected a text without control characters, got one with them at `{where}.{key}`")
-        return filename, _decoded(value["data"], f"{where}.data"), media_type or "application/octet-stream"
+        return filename, _decode_base64(value["data"], f"{where}.data"), media_type or "application/octet-stream"
     if isinstance(value, Mapping | list):
         return None, orjson.dumps(value), encoding.media_type or "application/json"
     return None, plain_text(value).encode(), encoding.media_type
@@ -186,7 +186,7 @@ def _items(body: Body, value: Any) -> list[tuple[str, Any]]:
     return list(value.items())
 
 
-def _decoded(text: str, where: str) -> bytes:
+def _decode_base64(text: str, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

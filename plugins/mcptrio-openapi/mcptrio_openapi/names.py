@@ -51,7 +51,7 @@ class Names:
         """Return a unique name for a text, and True if it differs from the usual name of this text.
 
         Args:
-            suffix: A text that is appended if the usual name is used already. If that name is used too, a number is
+            suffix: A text that is appended if the usual name is already used. If that name is used too, a number is
                 appended.
         """
         wanted = valid_name(text, self._max_chars, dots=self._dots)

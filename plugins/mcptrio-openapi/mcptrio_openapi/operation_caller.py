@@ -143,7 +143,7 @@ class OperationCaller:
                 location = stream.header("location")
                 if location is None or not is_redirect(stream.status, location):
                     return await self._read(ctx, stream, url.partition("?")[0])
-                draft = _redirected(draft, stream.status)
+                draft = _redirect(draft, stream.status)
                 allowed_origins = self._api.redirect_origins if draft.method in ("GET", "HEAD") else ()
                 url, is_same = next_url(url, location, allowed_origins)
                 # After a redirect to another origin, no further request carries credentials: that origin could redirect
@@ -236,7 +236,7 @@ def _pair(name: str, value: str) -> str:
     return f"{quote(name, safe='')}={quote(value, safe='')}"
 
 
-def _redirected(draft: Draft, status: int) -> Draft:
+def _redirect(draft: Draft, status: int) -> Draft:
     """Return the request after a redirect.
 
     Raises:

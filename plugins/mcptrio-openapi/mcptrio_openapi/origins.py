@@ -25,7 +25,7 @@ def origin_of(url: str) -> str:
     Raises:
         ValueError: the text is not an http or https URL with a host.
     """
-    parts = _split(url)
+    parts = _parse(url)
     host = (parts.hostname or "").lower()
     bracketed = f"[{host}]" if ":" in host else host
     port = parts.port
@@ -64,7 +64,7 @@ def is_public(url: str) -> bool:
     A public name that resolves to a private address fails in the TLS handshake: the host there would need a
     certificate for the public name.
     """
-    parts = _split(url)
+    parts = _parse(url)
     host = (parts.hostname or "").lower().rstrip(".")
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
         return False
@@ -79,12 +79,12 @@ def is_public(url: str) -> bool:
 
 def _split_setting(url: str, where: str) -> SplitResult:
     try:
-        return _split(url)
+        return _parse(url)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _split(url: str) -> SplitResult:
+def _parse(url: str) -> SplitResult:
     if any(ord(character) <= 32 or ord(character) == 127 or character == "\\" for character in url):
         raise ValueError("expected a URL without spaces, control characters and backslashes")
     parts = urlsplit(url)

@@ -100,7 +100,7 @@ def result_of(operation: Operation, response: APIResponse, redact: Callable[[str
         if response.is_cut:
             return _cut_result(operation, response, redact(text), note)
         value = _parsed_json(text) if _JSON.fullmatch(kind) or not kind else _NOT_JSON
-        value, text = _redacted(value, text, redact)
+        value, text = _redact(value, text, redact)
         return _validated_result(operation, _NOT_JSON if _is_deep(value, text) else value, text, note)
     if response.is_cut:
         raise ToolError(
@@ -157,7 +157,7 @@ def _error_message(operation: Operation, response: APIResponse, redact: Callable
         text += f" (retry after {shorten(later, 60)})"
     if response.body and _is_text(response.body[:2000]):
         decoded = _decoded_text(response)
-        body = shorten(_redacted(_parsed_json(decoded), decoded, redact)[1], _MAX_ERROR_CHARS)
+        body = shorten(_redact(_parsed_json(decoded), decoded, redact)[1], _MAX_ERROR_CHARS)
         if body:
             text += f": {body}"
     return text
@@ -228,7 +228,7 @@ def _is_deep(value: Any, text: str) -> bool:
     return any(isinstance(each, dict | list) for each in level)
 
 
-def _redacted(value: Any, text: str, redact: Callable[[str], str]) -> tuple[Any, str]:
+def _redact(value: Any, text: str, redact: Callable[[str], str]) -> tuple[Any, str]:
     """Return a JSON value and its text without secrets.
 
     The strings of the value are redacted, because escapes in JSON text can spell a secret in many ways.

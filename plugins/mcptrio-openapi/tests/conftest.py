@@ -190,7 +190,10 @@ def data() -> Path:
     return DATA
 
 
+Reply = Callable[..., bytes]
+
+
 @pytest.fixture(name="reply")
-def reply_fixture() -> Callable[..., bytes]:
+def reply_fixture() -> Reply:
     """Return the function that creates a response of the site."""
     return reply

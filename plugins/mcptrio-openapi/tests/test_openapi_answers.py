@@ -16,6 +16,8 @@ from mcptrio_openapi import Api
 from mcptrio import Secret
 from mcptrio.protocol.model.fields import ABSENT
 
+from .conftest import Connected, Reply, Site
+
 PREFIX = "one_"
 Call = Callable[..., Any]
 ITEM = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
@@ -26,7 +28,7 @@ def responses(schema: Any = None, kind: str = "application/json", code: str = "2
 
 
 @pytest.fixture
-def call(connected: Any, site: Any, document: Any) -> Call:
+def call(connected: Connected, site: Site, document: Any) -> Call:
     """Call an operation that gets this response."""
 
     async def call(
@@ -48,7 +50,7 @@ def call(connected: Any, site: Any, document: Any) -> Call:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_json_response_is_structured_content(call: Call, reply: Any, revision: str) -> None:
+async def test_json_response_is_structured_content(call: Call, reply: Reply, revision: str) -> None:
     whole = await call(reply({"id": 1}), documented=responses(ITEM), revision=revision)
     undocumented = await call(reply({"x": [1]}), revision=revision)
     many = await call(reply([1, {"a": 2}]), revision=revision)
@@ -68,7 +70,7 @@ async def test_json_response_is_structured_content(call: Call, reply: Any, revis
         ({"id": 1, "name": None}, {"id": 1}),
     ],
 )
-async def test_minor_schema_violations_are_tolerated(call: Call, reply: Any, body: Any, structured: Any) -> None:
+async def test_minor_schema_violations_are_tolerated(call: Call, reply: Reply, body: Any, structured: Any) -> None:
     result = await call(reply(body), documented=responses(ITEM))
 
     assert not result.is_error
@@ -77,7 +79,7 @@ async def test_minor_schema_violations_are_tolerated(call: Call, reply: Any, bod
 
 
 @pytest.mark.parametrize("body", [b'{"id": "one"}', b"[1]", b"{", b'{"id": ' + b"[" * 500 + b"]" * 500 + b"}"])
-async def test_response_that_violates_its_schema_is_an_error(call: Call, reply: Any, body: bytes) -> None:
+async def test_response_that_violates_its_schema_is_an_error(call: Call, reply: Reply, body: bytes) -> None:
     result = await call(reply(body, kind="application/json"), documented=responses(ITEM))
 
     assert result.is_error
@@ -85,7 +87,7 @@ async def test_response_that_violates_its_schema_is_an_error(call: Call, reply: 
     assert result.content[1].text == body.decode()
 
 
-async def test_204_response_matches_any_schema(call: Call, reply: Any) -> None:
+async def test_204_response_matches_any_schema(call: Call, reply: Reply) -> None:
     result = await call(reply(status=204), documented=responses(ITEM))
 
     assert (result.is_error, result.structured_content) == (False, {})
@@ -107,7 +109,9 @@ async def test_204_response_matches_any_schema(call: Call, reply: Any) -> None:
         (b"who knows", None, "who knows"),
     ],
 )
-async def test_text_response_is_text_content(call: Call, reply: Any, body: bytes, kind: str | None, text: str) -> None:
+async def test_text_response_is_text_content(
+    call: Call, reply: Reply, body: bytes, kind: str | None, text: str
+) -> None:
     result = await call(reply(body, kind=kind))
 
     assert not result.is_error
@@ -115,7 +119,7 @@ async def test_text_response_is_text_content(call: Call, reply: Any, body: bytes
 
 
 @pytest.mark.parametrize("kind", ["image/png", "audio/mpeg", "application/pdf", "nonsense", None])
-async def test_binary_response_has_its_media_type(call: Call, reply: Any, kind: str | None, site: Any) -> None:
+async def test_binary_response_has_its_media_type(call: Call, reply: Reply, kind: str | None, site: Site) -> None:
     data = bytes(range(256))
     [block] = (await call(reply(data, kind=kind))).content
 
@@ -127,14 +131,14 @@ async def test_binary_response_has_its_media_type(call: Call, reply: Any, kind: 
         assert block.resource.uri == f"{site.url}/a"
 
 
-async def test_image_instead_of_json_is_an_error(call: Call, reply: Any) -> None:
+async def test_image_instead_of_json_is_an_error(call: Call, reply: Reply) -> None:
     result = await call(reply(b"\x89", kind="image/png"), documented=responses(ITEM))
 
     assert result.is_error
     assert result.content[1].mime_type == "image/png"
 
 
-async def test_head_request_returns_headers(call: Call, reply: Any) -> None:
+async def test_head_request_returns_headers(call: Call, reply: Reply) -> None:
     headers = {"ETag": '"x"', "Set-Cookie": "session=1", "X-Any": "y"}
     result = await call(b"HTTP/1.1 200 OK\r\n" + reply(headers=headers).split(b"\r\n", 1)[1], method="head")
 
@@ -142,7 +146,7 @@ async def test_head_request_returns_headers(call: Call, reply: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 599])
-async def test_error_response_shows_its_body(call: Call, reply: Any, status: int) -> None:
+async def test_error_response_shows_its_body(call: Call, reply: Reply, status: int) -> None:
     answer = reply({"message": "x" * 10_000}, status=status, headers={"Retry-After": "7"})
     result = await call(answer, documented=responses(ITEM))
 
@@ -153,13 +157,13 @@ async def test_error_response_shows_its_body(call: Call, reply: Any, status: int
     assert len(block.text) < 4200
 
 
-async def test_binary_body_of_an_error_response_is_not_shown(call: Call, reply: Any) -> None:
+async def test_binary_body_of_an_error_response_is_not_shown(call: Call, reply: Reply) -> None:
     result = await call(reply(b"\0\1\2", status=418, kind="application/octet-stream"))
 
     assert result.content[0].text == "GET /a of one: 418 I'm a Teapot"
 
 
-async def test_long_text_is_truncated(call: Call, reply: Any) -> None:
+async def test_long_text_is_truncated(call: Call, reply: Reply) -> None:
     text = await call(reply("é" * 1000, kind="text/plain"), max_response_bytes=1025)
     json_ = await call(reply(list(range(2000))), max_response_bytes=1024)
     promised = await call(reply({"id": 1, "name": "x" * 2000}), documented=responses(ITEM), max_response_bytes=1024)
@@ -174,7 +178,7 @@ async def test_long_text_is_truncated(call: Call, reply: Any) -> None:
     assert "more than 1024 bytes" in picture.content[0].text
 
 
-async def test_texts_are_bounded_by_the_server(connected: Any, site: Any, document: Any, reply: Any) -> None:
+async def test_texts_are_bounded_by_the_server(connected: Connected, site: Site, document: Any, reply: Reply) -> None:
     lines = "".join(f"line {number}\n" for number in range(20_000))
     site.always = reply(lines, kind="text/plain", headers={"Link": '<https://x>; rel="next"'})
     api = Api(file=document({"/a": {"get": {"operationId": "it"}}}), base_url=site.url)
@@ -188,7 +192,7 @@ async def test_texts_are_bounded_by_the_server(connected: Any, site: Any, docume
 
 @pytest.mark.parametrize("empty", [0, 1, 3])
 @pytest.mark.parametrize("size", [3, 262_144, 600_000])
-async def test_multi_member_gzip_body_is_decoded(call: Call, reply: Any, size: int, empty: int) -> None:
+async def test_multi_member_gzip_body_is_decoded(call: Call, reply: Reply, size: int, empty: int) -> None:
     packed = gzip.compress(b"a" * size) + empty * gzip.compress(b"") + gzip.compress(b"b") + gzip.compress(b"c" * 5)
     headers = {"Content-Encoding": "gzip"}
     answered = {"kind": "text/plain", "headers": headers}
@@ -218,7 +222,7 @@ async def test_body_received_in_parts_is_complete(call: Call) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_response_over_the_limit_after_decompression_is_truncated(call: Call, reply: Any, coding: str) -> None:
+async def test_response_over_the_limit_after_decompression_is_truncated(call: Call, reply: Reply, coding: str) -> None:
     data = b"x" * 50_000_000
     packed = gzip.compress(data, 1) if coding == "gzip" else zlib.compress(data, 1)
     result = await call(reply(packed, kind="text/plain", headers={"Content-Encoding": coding}), max_response_bytes=4096)
@@ -251,7 +255,7 @@ async def test_malformed_response_is_an_error(call: Call, answer: bytes, text: s
     assert text in result.content[0].text
 
 
-async def test_refused_connection_is_an_error(connected: Any, document: Any) -> None:
+async def test_refused_connection_is_an_error(connected: Connected, document: Any) -> None:
     with trio.socket.socket() as free:
         await free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -262,7 +266,7 @@ async def test_refused_connection_is_an_error(connected: Any, document: Any) -> 
     assert f"cannot reach {url}" in result.content[0].text
 
 
-async def test_accept_header_lists_the_documented_media_types(connected: Any, site: Any, document: Any) -> None:
+async def test_accept_header_lists_the_documented_media_types(connected: Connected, site: Site, document: Any) -> None:
     documented = responses({}, "text/csv") | responses({}, "application/pdf", "201") | responses({}, "x/error", "404")
     paths = {"/a": {"get": {"operationId": "it", "responses": documented | responses({}, "bad\r\ntype/x", "202")}}}
     async with connected(Api(file=document(paths), base_url=site.url)) as client:
@@ -272,7 +276,7 @@ async def test_accept_header_lists_the_documented_media_types(connected: Any, si
 
 
 @pytest.mark.parametrize("levels", [47, 49, 200])
-async def test_json_nested_deeper_than_a_message_allows_is_text(call: Call, reply: Any, levels: int) -> None:
+async def test_json_nested_deeper_than_a_message_allows_is_text(call: Call, reply: Reply, levels: int) -> None:
     body = '{"a":' * levels + '"s3cret"' + "}" * levels
     undocumented = await call(reply(body), headers={"X-Key": Secret("s3cret")})
     documented = await call(reply(body), documented=responses(ITEM | {"required": []}))

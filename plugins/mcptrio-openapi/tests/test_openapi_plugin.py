@@ -28,6 +28,8 @@ from mcptrio import Secret, Server, ToolError, connect
 from mcptrio.serving import ServerSettings
 from mcptrio.testing import Case, ServerSpec, open_served
 
+from .conftest import Connected, Reply, Site
+
 PREFIX = "one_"
 Make = Callable[..., Path]
 ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
@@ -38,7 +40,7 @@ def root(paths: Any, **more: Any) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Fetched", "version": "1"}, "paths": paths, **more}
 
 
-async def test_configuration_is_read_by_the_loader(site: Any, document: Make, monkeypatch: Any) -> None:
+async def test_configuration_is_read_by_the_loader(site: Site, document: Make, monkeypatch: Any) -> None:
     file = document(
         IT, components={"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}, security=[{"key": []}]
     )
@@ -97,7 +99,7 @@ def test_api_name_with_an_underscore_is_refused() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2026-07-28"])
-async def test_hints_follow_the_method(connected: Any, document: Make, revision: str) -> None:
+async def test_hints_follow_the_method(connected: Connected, document: Make, revision: str) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(
         Api(file=document(paths), base_url="http://127.0.0.1:1", methods=ALL), revision=revision
@@ -123,13 +125,13 @@ async def test_hints_follow_the_method(connected: Any, document: Make, revision:
     }
 
 
-async def test_only_safe_methods_are_listed_by_default(connected: Any, document: Make) -> None:
+async def test_only_safe_methods_are_listed_by_default(connected: Connected, document: Make) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(Api(file=document(paths), base_url="http://127.0.0.1:1")) as client:
         assert [tool.name.removeprefix(PREFIX) async for tool in client.tools()] == ["GET", "HEAD"]
 
 
-async def test_descriptions_are_bounded(connected: Any, document: Make) -> None:
+async def test_descriptions_are_bounded(connected: Connected, document: Make) -> None:
     parameter = {"name": "a", "in": "query", "description": "p" * 5000, "schema": {}}
     operation = {"summary": "S\0" * 300, "description": "d\n" * 5000, "deprecated": True, "parameters": [parameter]}
     config = Config(max_description=200)
@@ -145,7 +147,7 @@ async def test_descriptions_are_bounded(connected: Any, document: Make) -> None:
 
 
 async def test_apis_do_not_affect_each_other_and_share_no_headers(
-    connected: Any, site: Any, elsewhere: Any, document: Make
+    connected: Connected, site: Site, elsewhere: Site, document: Make
 ) -> None:
     broken = document(IT, name="broken.json", version="2.0")
     one = Api(file=document(IT), base_url=site.url, headers={"X-Key": Secret("of one")})
@@ -160,7 +162,7 @@ async def test_apis_do_not_affect_each_other_and_share_no_headers(
     assert elsewhere.last.header("X-Key") is None
 
 
-async def test_report_lists_loaded_and_failed_apis(connected: Any, document: Make, tmp_path: Path) -> None:
+async def test_report_lists_loaded_and_failed_apis(connected: Connected, document: Make, tmp_path: Path) -> None:
     paths = {**IT, "/b/{x}": {"get": {}}}
     one = Api(file=document(paths), base_url="https://a.example/v1")
     two = Api(file=tmp_path / "missing.yaml", base_url="https://a.example")
@@ -199,7 +201,7 @@ async def test_report_lists_loaded_and_failed_apis(connected: Any, document: Mak
     }
 
 
-async def test_document_is_fetched_once(connected: Any, site: Any, reply: Any) -> None:
+async def test_document_is_fetched_once(connected: Connected, site: Site, reply: Reply) -> None:
     site.answers = [
         reply(status=302, headers={"Location": "/v2/openapi.json"}),
         reply(root(IT, servers=[{"url": "api"}])),
@@ -214,7 +216,7 @@ async def test_document_is_fetched_once(connected: Any, site: Any, reply: Any) -
 
 @pytest.mark.parametrize("server", ["https://evil.example/", "http://127.0.0.1:1", "//evil.example"])
 async def test_fetched_document_may_name_its_own_origin_only(
-    connected: Any, site: Any, reply: Any, server: str
+    connected: Connected, site: Site, reply: Reply, server: str
 ) -> None:
     site.always = reply(root(IT, servers=[{"url": server}]))
     async with connected(Api(url=f"{site.url}/openapi.json")) as client:
@@ -236,7 +238,7 @@ async def test_fetched_document_may_name_its_own_origin_only(
     ],
 )
 async def test_unavailable_document_does_not_affect_other_apis(
-    connected: Any, site: Any, reply: Any, document: Make, answer: Any, text: str
+    connected: Connected, site: Site, reply: Reply, document: Make, answer: Any, text: str
 ) -> None:
     site.always = site.hang if answer is None else reply(**answer)
     config = Config(max_document_bytes=4096, document_timeout=0.2 if answer is None else 10)
@@ -248,7 +250,7 @@ async def test_unavailable_document_does_not_affect_other_apis(
     assert text in one["problems"][0]["text"]
 
 
-async def test_cancelled_call_closes_its_connection(connected: Any, site: Any, document: Make) -> None:
+async def test_cancelled_call_closes_its_connection(connected: Connected, site: Site, document: Make) -> None:
     site.always = site.hang
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         async with trio.open_nursery() as nursery:
@@ -262,7 +264,7 @@ async def test_cancelled_call_closes_its_connection(connected: Any, site: Any, d
 
 
 async def test_cancelled_download_is_closed_and_the_next_call_works(
-    connected: Any, site: Any, document: Make, reply: Any
+    connected: Connected, site: Site, document: Make, reply: Reply
 ) -> None:
     begun = trio.Event()
 
@@ -286,12 +288,14 @@ async def test_cancelled_download_is_closed_and_the_next_call_works(
         assert (await client.call_tool(f"{PREFIX}it")).structured_content == {"fine": True}
 
 
-async def test_call_times_out(connected: Any, site: Any, document: Make, mock_clock: trio.testing.MockClock) -> None:
+async def test_call_times_out(
+    connected: Connected, site: Site, document: Make, mock_clock: trio.testing.MockClock
+) -> None:
     mock_clock.rate = 1.0
 
     async def hang(arrived: Any, stream: trio.abc.Stream) -> bytes | None:
         mock_clock.jump(30)  # only now, so that the request has arrived
-        return await site.hang(arrived, stream)  # type: ignore[no-any-return]
+        return await site.hang(arrived, stream)
 
     site.always = hang
     async with connected(Api(file=document(IT), base_url=site.url, timeout=30)) as client:
@@ -301,7 +305,9 @@ async def test_call_times_out(connected: Any, site: Any, document: Make, mock_cl
             await site.closed.wait()
 
 
-async def test_connection_is_reused_by_the_next_call(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_connection_is_reused_by_the_next_call(
+    connected: Connected, site: Site, document: Make, reply: Reply
+) -> None:
     packed = {"Content-Encoding": "gzip"}
     site.answers = [
         reply({}),
@@ -317,14 +323,14 @@ async def test_connection_is_reused_by_the_next_call(connected: Any, site: Any, 
     assert site.connections == 1  # and the fixture nothing_left checks that it is closed
 
 
-async def test_concurrent_requests_are_limited(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_concurrent_requests_are_limited(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
     both = trio.Event()
 
     async def wait(_: Any, __: Any) -> bytes:
         if site.open == 2:
             both.set()
         await both.wait()
-        return reply({})  # type: ignore[no-any-return]
+        return reply({})
 
     site.always = wait
     async with connected(Api(file=document(IT), base_url=site.url, concurrency=2)) as client:
@@ -336,7 +342,7 @@ async def test_concurrent_requests_are_limited(connected: Any, site: Any, docume
     assert len(site.arrived) == 6
 
 
-async def test_download_reports_progress(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_download_reports_progress(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
     site.always = reply(b"x" * 300_000, kind="image/png")
     heard: list[Any] = []
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
@@ -349,14 +355,12 @@ async def test_download_reports_progress(connected: Any, site: Any, document: Ma
 
 @pytest.mark.parametrize(("method", "sent"), [("get", 3), ("put", 3), ("delete", 3), ("post", 1), ("patch", 1)])
 async def test_only_idempotent_requests_are_retried(
-    connected: Any, site: Any, document: Make, reply: Any, method: str, sent: int
+    connected: Connected, site: Site, document: Make, reply: Reply, method: str, sent: int
 ) -> None:
-    site.answers = [reply(status=503, headers={"Retry-After": "0"}), None, reply({"done": 1})]
-
     async def gone(_: Any, __: Any) -> None:
         return None
 
-    site.answers[1] = gone
+    site.answers = [reply(status=503, headers={"Retry-After": "0"}), gone, reply({"done": 1})]
     file = document({"/a": {method: {"operationId": "it"}}})
     async with connected(Api(file=file, base_url=site.url, methods=ALL, retries=2, timeout=30)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -365,7 +369,9 @@ async def test_only_idempotent_requests_are_retried(
     assert result.is_error == (sent == 1)
 
 
-async def test_requests_are_not_retried_by_default(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_requests_are_not_retried_by_default(
+    connected: Connected, site: Site, document: Make, reply: Reply
+) -> None:
     site.always = reply(status=503, headers={"Retry-After": "0"})
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -375,7 +381,7 @@ async def test_requests_are_not_retried_by_default(connected: Any, site: Any, do
 
 
 async def test_retry_after_beyond_the_timeout_is_not_retried(
-    connected: Any, site: Any, document: Make, reply: Any
+    connected: Connected, site: Site, document: Make, reply: Reply
 ) -> None:
     site.always = reply(status=429, headers={"Retry-After": "3600"})
     async with connected(Api(file=document(IT), base_url=site.url, retries=5)) as client:
@@ -429,7 +435,7 @@ async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
 
 
 async def test_parameter_named_like_the_argument_container_is_renamed(
-    connected: Any, site: Any, document: Make
+    connected: Connected, site: Site, document: Make
 ) -> None:
     parameter = {"name": ARGUMENT, "in": "query", "schema": {"type": "string"}}
     file = document({"/a": {"get": {"operationId": "it", "parameters": [parameter]}}})
@@ -439,7 +445,7 @@ async def test_parameter_named_like_the_argument_container_is_renamed(
     assert site.last.target == f"/a?{ARGUMENT}=x"
 
 
-async def test_tools_of_fetched_documents_are_removed_with_the_server(site: Any, reply: Any) -> None:
+async def test_tools_of_fetched_documents_are_removed_with_the_server(site: Site, reply: Reply) -> None:
     site.always = reply(root(IT))
     server = Server(
         plugins=[OpenAPI(Config(apis={"one": Api(url=f"{site.url}/x")}))], settings=ServerSettings(strict=True)
@@ -450,7 +456,7 @@ async def test_tools_of_fetched_documents_are_removed_with_the_server(site: Any,
     assert len(server.catalog.tools.registry) == 0
 
 
-async def test_ten_thousand_operations_are_read_quickly(connected: Any, document: Make) -> None:
+async def test_ten_thousand_operations_are_read_quickly(connected: Connected, document: Make) -> None:
     """The operations refer to the same schemas, and ten of them are selected."""
     schema = {
         "type": "object",
@@ -467,7 +473,7 @@ async def test_ten_thousand_operations_are_read_quickly(connected: Any, document
 
 
 async def test_certificate_of_a_private_authority_is_accepted(
-    connected: Any, site: Any, document: Make, tmp_path: Path
+    connected: Connected, site: Site, document: Make, tmp_path: Path
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
@@ -509,7 +515,7 @@ async def test_certificate_of_a_private_authority_is_accepted(
 
 
 async def test_proxy_comes_from_the_settings_and_not_the_environment(
-    connected: Any, site: Any, elsewhere: Any, document: Make, monkeypatch: Any
+    connected: Connected, site: Site, elsewhere: Site, document: Make, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", elsewhere.url)
     monkeypatch.setenv("ALL_PROXY", elsewhere.url)

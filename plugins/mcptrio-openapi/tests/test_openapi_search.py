@@ -13,6 +13,8 @@ from mcptrio_openapi.type_notation import arguments_text, shape_of
 
 from plugins.conftest import CheckTokens
 
+from .conftest import Connected, Site
+
 Make = Callable[..., Path]
 
 ISSUE = {
@@ -67,7 +69,7 @@ PATHS: dict[str, Any] = {
 
 
 @pytest.fixture
-def hub(document: Make, site: Any) -> Callable[..., Api]:
+def hub(document: Make, site: Site) -> Callable[..., Api]:
     def make(**options: Any) -> Api:
         file = document(PATHS, components=COMPONENTS)
         return Api(file=file, base_url=site.url, **{"methods": ("GET", "POST"), "mode": "search", **options})
@@ -83,7 +85,7 @@ def names(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines() if line[0] not in " ["]
 
 
-async def test_search_offers_two_tools_with_the_tags(connected: Any, hub: Any) -> None:
+async def test_search_offers_two_tools_with_the_tags(connected: Connected, hub: Any) -> None:
     async with connected(hub()) as client:
         find_tool, call_tool = [tool async for tool in client.tools()]
         report = json.loads((await client.read_resource("openapi:///apis")).contents[0].text)["apis"][0]
@@ -98,7 +100,7 @@ async def test_search_offers_two_tools_with_the_tags(connected: Any, hub: Any) -
     }
 
 
-async def test_calls_of_safe_methods_are_read_only(connected: Any, hub: Any) -> None:
+async def test_calls_of_safe_methods_are_read_only(connected: Connected, hub: Any) -> None:
     async with connected(hub(methods=("GET",))) as client:
         _, call_tool = [tool async for tool in client.tools()]
 
@@ -106,7 +108,7 @@ async def test_calls_of_safe_methods_are_read_only(connected: Any, hub: Any) -> 
 
 
 @pytest.mark.parametrize("most", [3, 4])
-async def test_search_begins_above_max_tools(connected: Any, hub: Any, most: int) -> None:
+async def test_search_begins_above_max_tools(connected: Connected, hub: Any, most: int) -> None:
     async with connected(hub(mode="auto", max_tools=most)) as client:
         found = [tool.name async for tool in client.tools()]
 
@@ -127,12 +129,14 @@ async def test_search_begins_above_max_tools(connected: Any, hub: Any, most: int
         ({"limit": 2, "offset": 1}, ["createIssue", "hooks"]),
     ],
 )
-async def test_operations_are_found_by_words(connected: Any, hub: Any, arguments: Any, expected: list[str]) -> None:
+async def test_operations_are_found_by_words(
+    connected: Connected, hub: Any, arguments: Any, expected: list[str]
+) -> None:
     async with connected(hub()) as client:
         assert names(await find(client, **arguments)) == expected
 
 
-async def test_arguments_are_shown_compactly(connected: Any, hub: Any) -> None:
+async def test_arguments_are_shown_compactly(connected: Connected, hub: Any) -> None:
     async with connected(hub()) as client:
         text = await find(client, tag="issues")
         last = await find(client, limit=3)
@@ -153,7 +157,7 @@ async def test_arguments_are_shown_compactly(connected: Any, hub: Any) -> None:
     assert nothing == "No operation has any of these words. The tags are issues, hooks, untagged."
 
 
-async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Any, hub: Any, site: Any) -> None:
+async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Connected, hub: Any, site: Site) -> None:
     async with connected(hub()) as client:
 
         async def call(name: str, **arguments: Any) -> str:
@@ -181,14 +185,14 @@ async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Any, hub
         assert text in refusal
 
 
-async def test_unknown_tag_names_the_known_ones(connected: Any, hub: Any) -> None:
+async def test_unknown_tag_names_the_known_ones(connected: Connected, hub: Any) -> None:
     async with connected(hub()) as client:
         text = await find(client, tag="issue")
 
     assert text == "expected one of the tags issues, hooks, untagged, got 'issue'"
 
 
-async def test_operations_without_credentials_are_not_found(connected: Any, document: Make) -> None:
+async def test_operations_without_credentials_are_not_found(connected: Connected, document: Make) -> None:
     schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
     paths = {"/a": {"get": {"security": [{"key": []}]}}, "/b": {"get": {}}}
     api = Api(file=document(paths, components=schemes), base_url="http://127.0.0.1:1", mode="search")
@@ -197,7 +201,7 @@ async def test_operations_without_credentials_are_not_found(connected: Any, docu
 
 
 async def test_definitions_and_pages_of_many_operations_are_small(
-    connected: Any, document: Make, check_tokens: CheckTokens
+    connected: Connected, document: Make, check_tokens: CheckTokens
 ) -> None:
     """Each of the 320 operations has a body of 40 schemas that refer to each other."""
     schemas: dict[str, Any] = {"P0": {"type": "string"}}

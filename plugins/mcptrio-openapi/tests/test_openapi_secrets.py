@@ -17,6 +17,8 @@ from mcptrio_openapi.operations import read_operations
 
 from mcptrio import Secret
 
+from .conftest import Connected, Reply, Site
+
 PREFIX = "one_"
 WORD = "s3cr3t/word+é"
 Make = Callable[..., Path]
@@ -32,7 +34,7 @@ BASIC = {"type": "http", "scheme": "basic"}
 PATHS = {"/a": {"get": {"operationId": "it"}, "post": {"operationId": "make"}}}
 
 
-async def test_api_keys_are_sent_in_their_places(connected: Any, site: Any, document: Make) -> None:
+async def test_api_keys_are_sent_in_their_places(connected: Connected, site: Site, document: Make) -> None:
     more = schemes(
         header=KEY,
         query={"type": "apiKey", "in": "query", "name": "api key"},
@@ -61,7 +63,7 @@ async def test_api_keys_are_sent_in_their_places(connected: Any, site: Any, docu
     assert site.last.header("Cookie") == "c=2; sid=cookie%261"
 
 
-async def test_bearer_and_basic_credentials_are_sent(connected: Any, site: Any, document: Make) -> None:
+async def test_bearer_and_basic_credentials_are_sent(connected: Connected, site: Site, document: Make) -> None:
     paths = {
         "/a": {"get": {"operationId": "bearer", "security": [{"bearer": []}]}},
         "/b": {"get": {"operationId": "basic", "security": [{"unknown": []}, {"basic": []}]}},
@@ -82,7 +84,7 @@ async def test_bearer_and_basic_credentials_are_sent(connected: Any, site: Any, 
     ]
 
 
-async def test_configured_headers_are_sent(connected: Any, site: Any, document: Make) -> None:
+async def test_configured_headers_are_sent(connected: Connected, site: Site, document: Make) -> None:
     headers = {"Authorization": Secret(f"Token {WORD}"), "Accept": Secret("x/y")}
     file = document(PATHS, **schemes(any={"type": "http", "scheme": "token"}))
     async with connected(Api(file=file, base_url=site.url, headers=headers)) as client:
@@ -154,7 +156,7 @@ def test_incomplete_or_ambiguous_credential_is_refused(settings: Any) -> None:
         Credential(**settings)
 
 
-def oauth(site: Any, **flow: Any) -> dict[str, Any]:
+def oauth(site: Site, **flow: Any) -> dict[str, Any]:
     flow.setdefault("tokenUrl", f"{site.url}/token")
     return schemes(own={"type": "oauth2", "flows": {"clientCredentials": flow}})
 
@@ -162,7 +164,9 @@ def oauth(site: Any, **flow: Any) -> dict[str, Any]:
 CLIENT = {"client_id": "cl ient", "client_secret": Secret("se:cret")}
 
 
-async def test_client_credentials_obtain_a_token(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_client_credentials_obtain_a_token(
+    connected: Connected, site: Site, document: Make, reply: Reply
+) -> None:
     site.answers = [
         reply({"access_token": "first-token", "token_type": "Bearer", "expires_in": 3600}),
         reply({}),
@@ -191,7 +195,9 @@ async def test_client_credentials_obtain_a_token(connected: Any, site: Any, docu
     assert "refused the credentials of own: 400: invalid_client" in results[3].content[0].text
 
 
-async def test_client_secret_can_be_sent_in_the_form(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_client_secret_can_be_sent_in_the_form(
+    connected: Connected, site: Site, document: Make, reply: Reply
+) -> None:
     site.answers = [reply({"access_token": "t" * 20})]
     credential = Credential(**CLIENT, client_authentication="post")
     async with connected(
@@ -203,7 +209,7 @@ async def test_client_secret_can_be_sent_in_the_form(connected: Any, site: Any, 
     assert site.arrived[0].header("Authorization") is None
 
 
-async def test_concurrent_calls_share_a_token(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_concurrent_calls_share_a_token(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 60})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client, trio.open_nursery() as nursery:
@@ -213,7 +219,7 @@ async def test_concurrent_calls_share_a_token(connected: Any, site: Any, documen
     assert sorted(arrived.target for arrived in site.arrived) == ["/a"] * 4 + ["/token"]
 
 
-async def test_expired_token_is_renewed(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_expired_token_is_renewed(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 0}), reply({}), reply({"access_token": "u" * 20})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client:
@@ -234,7 +240,7 @@ async def test_expired_token_is_renewed(connected: Any, site: Any, document: Mak
     ],
 )
 async def test_invalid_token_response_fails_the_call(
-    connected: Any, site: Any, document: Make, reply: Any, answer: Any
+    connected: Connected, site: Site, document: Make, reply: Reply, answer: Any
 ) -> None:
     site.always = reply(**answer)
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
@@ -247,7 +253,7 @@ async def test_invalid_token_response_fails_the_call(
 
 
 async def test_redirect_on_the_same_origin_is_followed_with_credentials(
-    connected: Any, site: Any, document: Make, reply: Any
+    connected: Connected, site: Site, document: Make, reply: Reply
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})
     auth = {name: Credential(token=Secret(WORD)) for name in ("header", "query")}
@@ -261,7 +267,7 @@ async def test_redirect_on_the_same_origin_is_followed_with_credentials(
 
 @pytest.mark.parametrize("path", ["/x?token=1", ""])
 async def test_redirect_to_another_origin_is_refused(
-    connected: Any, site: Any, elsewhere: Any, document: Make, reply: Any, path: str
+    connected: Connected, site: Site, elsewhere: Site, document: Make, reply: Reply, path: str
 ) -> None:
     site.always = reply(status=307, headers={"Location": f"{elsewhere.url}{path}"})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
@@ -276,7 +282,7 @@ async def test_redirect_to_another_origin_is_refused(
     "location", ["file:///etc/passwd", "//user:word@127.0.0.1/", "http://", "ht!tp:x", "http://[x"]
 )
 async def test_redirect_without_a_valid_url_is_refused(
-    connected: Any, site: Any, document: Make, reply: Any, location: str
+    connected: Connected, site: Site, document: Make, reply: Reply, location: str
 ) -> None:
     site.always = reply(status=302, headers={"Location": location})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
@@ -287,7 +293,7 @@ async def test_redirect_without_a_valid_url_is_refused(
 
 
 async def test_allowed_redirect_to_another_origin_has_no_credentials(
-    connected: Any, site: Any, elsewhere: Any, document: Make, reply: Any
+    connected: Connected, site: Site, elsewhere: Site, document: Make, reply: Reply
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})
     auth = {name: Credential(token=Secret(WORD)) for name in ("header", "query")}
@@ -318,7 +324,7 @@ async def test_allowed_redirect_to_another_origin_has_no_credentials(
     ("status", "expected"), [(303, "GET /b"), (307, "POST /b"), (308, "POST /b"), (301, None), (302, None)]
 )
 async def test_post_is_redirected_only_by_303_307_and_308(
-    connected: Any, site: Any, document: Make, reply: Any, status: int, expected: str | None
+    connected: Connected, site: Site, document: Make, reply: Reply, status: int, expected: str | None
 ) -> None:
     paths = {
         "/a": {"post": {"operationId": "make", "requestBody": {"content": {"application/json": {}}}}},
@@ -336,7 +342,7 @@ async def test_post_is_redirected_only_by_303_307_and_308(
         assert site.last.header("Content-Type") == (None if status == 303 else "application/json")
 
 
-async def test_number_of_redirects_is_limited(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_number_of_redirects_is_limited(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
     site.always = reply(status=302, headers={"Location": "/a"})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -346,7 +352,7 @@ async def test_number_of_redirects_is_limited(connected: Any, site: Any, documen
 
 
 async def test_secrets_are_not_shown(
-    connected: Any, site: Any, document: Make, reply: Any, caplog: pytest.LogCaptureFixture
+    connected: Connected, site: Site, document: Make, reply: Reply, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are not in the list of tools, the report, the debug log, or results in which the API repeats them."""
     caplog.set_level(logging.DEBUG)
@@ -368,7 +374,6 @@ async def test_secrets_are_not_shown(
         reply(json.dumps(echo, ensure_ascii=False), status=500, kind="application/json"),
         reply(escaped, kind="application/json"),
         reply({}, headers={"Location": f"/x?key={encoded}"}),
-        None,
     ]
     shown: list[str] = []
     async with connected(api) as client:

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from mcptrio_openapi import Api
 
+from .conftest import Connected, Reply, Site
+
 ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 PREFIX = "one_"
 Call = Callable[..., Any]
 
 
 @pytest.fixture
-def call(connected: Any, site: Any, document: Any) -> Call:
+def call(connected: Connected, site: Site, document: Any) -> Call:
     """Call the one operation of a document written for it, and return the received request."""
 
     async def call(
@@ -44,7 +46,7 @@ def parameter(location: str, schema: Any = None, **more: Any) -> dict[str, Any]:
     return {"name": "color", "in": location, "required": location == "path", "schema": schema, **more}
 
 
-async def test_request_bytes_are_exact(call: Call, site: Any) -> None:
+async def test_request_bytes_are_exact(call: Call, site: Site) -> None:
     arrived = await call({"color": "light blue"}, parameters=[parameter("query")])
 
     host = site.url.removeprefix("http://")
@@ -237,7 +239,7 @@ async def test_text_and_binary_bodies_are_sent_unchanged(call: Call) -> None:
     ],
 )
 async def test_unsendable_argument_is_refused(
-    connected: Any, site: Any, document: Any, arguments: Any, settings: dict[str, str], text: str
+    connected: Connected, site: Site, document: Any, arguments: Any, settings: dict[str, str], text: str
 ) -> None:
     location = settings.get("place", "path")
     file = document({settings.get("path", "/a"): {"get": {"operationId": "it", "parameters": [parameter(location)]}}})
@@ -249,7 +251,7 @@ async def test_unsendable_argument_is_refused(
     assert not site.arrived
 
 
-async def test_body_that_cannot_be_sent_is_an_error(connected: Any, site: Any, document: Any) -> None:
+async def test_body_that_cannot_be_sent_is_an_error(connected: Connected, site: Site, document: Any) -> None:
     paths = {
         "/a": {
             "post": {"operationId": "bytes", "requestBody": body("application/octet-stream", {})},
@@ -269,7 +271,7 @@ async def test_body_that_cannot_be_sent_is_an_error(connected: Any, site: Any, d
     assert not site.arrived
 
 
-async def test_petstore_document_can_be_called(connected: Any, site: Any, reply: Any, data: Path) -> None:
+async def test_petstore_document_can_be_called(connected: Connected, site: Site, reply: Reply, data: Path) -> None:
     api = Api(file=data / "petstore.yaml", base_url=f"{site.url}/v1", methods=ALL, anonymous=True)
     pet = {"id": 7, "name": "Rex", "born": None, "mother": {"id": 1, "name": "Ada"}}
     site.answers = [
@@ -313,7 +315,7 @@ async def test_petstore_document_can_be_called(connected: Any, site: Any, reply:
     assert "at least 1 characters at `body.name`" in refused.content[0].text
 
 
-async def test_hub_document_can_be_called(connected: Any, site: Any, reply: Any, data: Path) -> None:
+async def test_hub_document_can_be_called(connected: Connected, site: Site, reply: Reply, data: Path) -> None:
     api = Api(file=data / "hub.json", base_url=site.url, methods=("GET", "POST", "PATCH"))
     site.answers = [
         reply({"id": 1, "full_name": "a/b", "description": None, "parent": {"id": 2, "full_name": "c/d"}}),

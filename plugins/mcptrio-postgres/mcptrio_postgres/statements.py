@@ -98,7 +98,7 @@ def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
         raise ToolError("expected one statement, got several; call the tool once for each")
     word = first_word(before)
     if word not in allowed:
-        raise ToolError(f"expected {_listed(allowed)}, got {word[:60].upper() or 'no statement'}; {purpose}")
+        raise ToolError(f"expected {_join_words(allowed)}, got {word[:60].upper() or 'no statement'}; {purpose}")
     _refuse_names(before)
     return sql[: ends[0].start] if ends else sql
 
@@ -132,6 +132,6 @@ def _comment_end(sql: str, position: int) -> int:
     return len(sql)
 
 
-def _listed(message: Sequence[str]) -> str:
+def _join_words(message: Sequence[str]) -> str:
     *others, last = [word.upper() for word in message]
     return f"{', '.join(others)} or {last}" if others else last

@@ -146,7 +146,7 @@ class FolderScan:
             self._add_problem(path, f"an earlier folder has the skill {other}, whose files would be mixed with these")
             return
         if len(self._skills) >= self.config.max_skills:
-            self._add_problem(path, f"there are {self.config.max_skills} skills already")
+            self._add_problem(path, f"there are already {self.config.max_skills} skills")
             return
         try:
             self._skills[path] = self._skill(path, found)

@@ -108,7 +108,7 @@ def test_named_pipe_does_not_block_the_scan(skills_folder: Path) -> None:
     catalogue = look(skills_folder)
 
     assert len(catalogue.skills) == 2
-    assert "no regular file" in catalogue.problems[0]
+    assert "not a regular file" in catalogue.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_named_pipe_does_not_block_the_scan(skills_folder: Path) -> None:
         ({"max_files": 3}, "acme/pdf: expected at most 3 files, got 4"),
         ({"max_bytes": 150}, "acme/pdf: expected at most 150 bytes, got 203"),
         ({"max_bytes": 30}, "git-workflow: expected at most 30 bytes, got 71"),
-        ({"max_skills": 1}, "there are 1 skills already"),
+        ({"max_skills": 1}, "there are already 1 skills"),
         ({"max_depth": 2}, "it is more than 2 folders deep"),
         ({"max_visited": 3}, "more than 3 files and folders"),
     ],

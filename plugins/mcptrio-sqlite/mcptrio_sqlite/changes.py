@@ -41,7 +41,7 @@ class CreatedTable:
 
     database: str
     table: str
-    created: Annotated[bool, "False if it existed already, or with dry_run."]
+    created: Annotated[bool, "False if it already existed, or with dry_run."]
     sql: Annotated[str, "The statement as stored by SQLite."]
     dry_run: bool = False
 

@@ -60,7 +60,7 @@ class Databases:
             return self._database(name, path, is_configured=True)
         found = self._in_folder(name)
         if found is None:
-            raise ToolError(f"no such database: {_shown(name)}{self._suggestion(name)}")
+            raise ToolError(f"no such database: {_quote(name)}{self._suggestion(name)}")
         return self._database(name, found, is_configured=False)
 
     def all(self) -> Iterator[DatabaseFile]:
@@ -86,7 +86,7 @@ class Databases:
         if len(names) == 1:
             return names[0]
         if names:
-            raise ToolError(f"expected database, one of {_listed(names)}, got none")
+            raise ToolError(f"expected database, one of {_join_names(names)}, got none")
         raise ToolError(
             'no database is configured: set databases = { main = "/path/to/file.db" } in [plugins.sqlite] of '
             "mcptrio.toml"
@@ -96,7 +96,7 @@ class Databases:
         names = [database.name for database in self.all()]
         if near := difflib.get_close_matches(name, names, 1):
             return f"; did you mean `{near[0]}`?"
-        return f"; expected one of {_listed(names)}" if names else "; none is configured"
+        return f"; expected one of {_join_names(names)}" if names else "; none is configured"
 
     def _names_in_folder(self) -> list[str]:
         if self.config.folder is None:
@@ -132,10 +132,10 @@ def _is_database_name(name: str) -> bool:
     )
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = f" and {len(names) - _MAX_SHOWN_NAMES} more" if len(names) > _MAX_SHOWN_NAMES else ""
     return ", ".join(names[:_MAX_SHOWN_NAMES]) + more
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     return repr(name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…")

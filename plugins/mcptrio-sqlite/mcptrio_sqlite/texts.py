@@ -44,7 +44,7 @@ def written_text(written: Written) -> str:
 
 def created_text(created: CreatedTable) -> str:
     """Return the outcome, and the SQL of the table."""
-    outcome = "created" if created.created else "valid, rolled back" if created.dry_run else "exists already"
+    outcome = "created" if created.created else "valid, rolled back" if created.dry_run else "already exists"
     return f"{outcome}: {created.sql or created.table}"
 
 

@@ -101,7 +101,7 @@ class PostgresBus:
             while True:
                 try:
                     await self._in_thread(_nothing)
-                    # Also after the first connection, because there may be followers already.
+                    # Also after the first connection, because there may already be followers.
                     self._is_listening = True
                     self._followers.report_lost()
                     pause = 0.0

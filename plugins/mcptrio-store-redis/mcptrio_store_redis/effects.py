@@ -29,7 +29,7 @@ class RedisEffectStore:
 
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
-        # The keys of this replica's claims, and the Trio times at which they were last renewed.
+        # The keys of this replica's claims, and the Trio clock times at which they were last renewed.
         self._held: dict[str, float] = {}
         # Keys and claims that could not be released.
         self._pending: dict[tuple[str, str], None] = {}

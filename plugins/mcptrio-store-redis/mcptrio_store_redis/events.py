@@ -42,7 +42,7 @@ class _StreamState:
 
     Attributes:
         position: The position of the next event; ``None`` if it must be read, because an append got no answer.
-        touched: Trio time at which the last event was stored, or the position was kept.
+        touched: Trio clock time at which the last event was stored, or the position was kept.
         is_registered: True if the stream is in the engine's set of open streams of this replica.
     """
 
@@ -191,7 +191,7 @@ class RedisEventStore:
         # Unknown until there is an answer, which there is not if this is cancelled.
         state.position = None
         deadline = trio.current_time() + _GIVE_UP_SECONDS
-        # The same number in each attempt, by which the engine recognizes an append that it has stored already.
+        # The same number in each attempt, by which the engine recognizes an append that it has already stored.
         number = next(self._numbers)
         while True:
             try:

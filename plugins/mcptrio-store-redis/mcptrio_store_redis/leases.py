@@ -59,7 +59,7 @@ class RedisLeases:
         self._release = release
         self._lease = engine.settings.lease
         self._renewed = float("-inf")
-        # Replicas with expired leases, and the Trio times at which this replica first noticed that.
+        # Replicas with expired leases, and the Trio clock times at which this replica first noticed that.
         self._missing: dict[str, float] = {}
         self.replicas = 1
         """The number of replicas that have not ended. After a failure of the engine, a replica with an expired lease

@@ -40,8 +40,8 @@ class RedisSessionStore:
         self._keys = engine.keys
         self._idle = engine.settings.idle_timeout
         self._max_sessions = engine.settings.max_sessions
-        # The sessions that this replica has used, and the Trio times at which they expire if no other replica uses
-        # them. expire() returns them, so that the server of this replica drops its local parts of them.
+        # The sessions that this replica has used, and the Trio clock times at which they expire if no other replica
+        # uses them. expire() returns them, so that the server of this replica drops its local parts of them.
         self._used: OrderedDict[str, float] = OrderedDict()
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:

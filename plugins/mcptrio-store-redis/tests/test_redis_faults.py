@@ -41,7 +41,7 @@ def is_loading(server: RedisServer) -> bool:
         return True
     except RedisConnectionError:
         return False
-    raise AssertionError("it has loaded already")
+    raise AssertionError("it has already loaded")
 
 
 async def in_thread(function: object) -> None:

@@ -62,7 +62,7 @@ class Sequence:
     """The number of thoughts of each branch, by its name, in the order in which the branches began."""
     size: int = field(init=False, default=0)
     used: float = field(init=False, default=0.0)
-    """The Trio time of the last use."""
+    """The Trio clock time of the last use."""
 
     def add(self, thought: Thought) -> None:
         """Append a thought."""

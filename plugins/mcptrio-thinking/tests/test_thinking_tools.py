@@ -192,7 +192,7 @@ async def test_number_of_branches_is_limited() -> None:
         for name in ("a", "b", "a"):
             await think(client, SECOND, sequence_id="s", branchFromThought=1, branchId=name)
         more = {**SECOND, "branchFromThought": 1, "branchId": "c"}
-        assert "has 2 branches already" in await refusal(client, "sequentialthinking", **more, sequence_id="s")
+        assert "already has 2 branches" in await refusal(client, "sequentialthinking", **more, sequence_id="s")
         result = await think(client, SECOND, sequence_id="s")
         assert (result["branches"], result["thoughtHistoryLength"]) == (["a", "b"], 5)
         await think(client, more, sequence_id="t")

@@ -302,7 +302,7 @@ async def test_disconnect_callback_needs_no_task() -> None:
         await exchange.while_connected(left.wait, left.set)
         again = trio.Event()
         await exchange.while_connected(trio.lowlevel.checkpoint, again.set)
-        assert again.is_set(), "it has left already"
+        assert again.is_set(), "it has already left"
 
     async with serving(app) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
