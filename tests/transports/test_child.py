@@ -96,7 +96,7 @@ async def test_report_of_a_response_over_the_limit_names_its_request(tmp_path: P
     report, after = received
     assert isinstance(report, Malformed)
     assert (report.answers, report.reply.id) == (7, None)
-    assert "more than 100000 bytes" in report.reply.message
+    assert "the limit is 100000 bytes" in report.reply.message
     assert after == Notification("said", {"after": True})
 
 

@@ -112,7 +112,7 @@ async def test_line_over_the_limit_is_refused_and_the_next_one_received(peer: Pe
 
     report, good = received
     assert isinstance(report, Malformed)
-    assert "more than 100000 bytes" in report.reply.message
+    assert "the limit is 100000 bytes" in report.reply.message
     assert good == Notification("a")
 
 
