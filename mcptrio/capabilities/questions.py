@@ -49,7 +49,7 @@ class Question(Protocol[T_co]):
     def read(self, result: Any) -> Any: ...
 
     def settle(self, answer: Any) -> T_co:
-        """Return the value that ``ctx.ask_all`` returns, made from the result of :meth:`read`.
+        """Return the value that ``ctx.ask_all`` returns, made from the result of ``read``.
 
         Raises:
             ToolError: The user refused to answer.
