@@ -6,14 +6,9 @@ import logging
 
 from mcptrio.abc import STORE_RETRY_SECONDS
 from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed, ToolError
-from mcptrio.ground.printable import printable
 from mcptrio.ground.tracebacks import log_failure
-from mcptrio.protocol.model.resources import ReadResourceParams
 
-__all__ = ["Expired", "error_for", "log_label"]
-
-_MAX_URI_CHARS = 200
-"""Characters of a URI in the log."""
+__all__ = ["Expired", "error_for"]
 
 _log = logging.getLogger("mcptrio.dispatch")
 
@@ -38,11 +33,3 @@ def error_for(error: BaseException, label: str) -> MCPError:
     # The text of an exception may contain secrets.
     failure_id = log_failure(_log, error, "%s failed", label)
     return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")
-
-
-def log_label(label: str, params: object) -> str:
-    """Return the label of a request for the log; a read of a resource has its URI, instead of the template."""
-    if not isinstance(params, ReadResourceParams):
-        return label
-    uri = params.uri
-    return printable(uri if len(uri) <= _MAX_URI_CHARS else f"{uri[:_MAX_URI_CHARS]}…")

@@ -25,7 +25,7 @@ from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.handler_errors import Expired, error_for, log_label
+from mcptrio.runtime.handler_errors import Expired, error_for
 from mcptrio.runtime.long_work import LongWork, TaskPlan
 from mcptrio.runtime.open_request import OpenRequest
 from mcptrio.runtime.progress import ProgressReporter, ProgressSink
@@ -374,7 +374,7 @@ async def dispatch(
         raise MethodNotFound(f"no such method: {scope.label}")
     outcome = await run_guarded(_handle, handler, scope, around)
     if isinstance(outcome, Failure):
-        raise error_for(outcome.error, log_label(scope.label, scope.request.params))
+        raise error_for(outcome.error, scope.label)
     return outcome.value
 
 

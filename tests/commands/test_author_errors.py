@@ -276,7 +276,7 @@ def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
 
     assert done.returncode == 3
     assert shown.count("ZeroDivisionError") == 1
-    assert re.match(rf"\[error\] bed://0 failed \(id {ID}\)\n", shown), shown
+    assert re.match(rf"\[error\] bed://\{{n\}} failed \(id {ID}\)\n", shown), shown
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
-from mcptrio import Blob, Context, ResourceNotFound, Server, ToolError, connect, resource
-from mcptrio.errors import InternalError
+from mcptrio import Blob, Context, ResourceNotFound, ToolError, resource
 from mcptrio.types import TextResourceContents
 from tests.interaction.applies import MODERN, SINCE_2025_06, only
 from tests.interaction.client import Peer
@@ -47,12 +44,6 @@ async def several() -> list[TextResourceContents]:
 @resource("memo://fails")
 async def fails() -> str:
     """A resource that cannot be read."""
-    raise OSError("/etc/secret: permission denied")
-
-
-@resource("torn://{name}")
-async def torn(name: str) -> str:
-    """Memos that cannot be read."""
     raise OSError("/etc/secret: permission denied")
 
 
@@ -259,21 +250,3 @@ async def test_fixed_uri_precedes_templates_and_specific_templates_precede_other
     assert (await _read(peer, "notes://fixed"))["text"] == "fixed"
     assert (await _read(peer, "notes://a-b"))["text"] == "specific b"
     assert (await _read(peer, "notes://b-a"))["text"] == "note b-a"
-
-
-async def test_failure_of_a_template_names_the_uri(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    peer = await serve(torn)
-    for uri, shown in {"torn://a%0Ab": "torn://a%0Ab", f"torn://{'d' * 300}": f"torn://{'d' * 193}…"}.items():
-        error = await peer.error("resources/read", {"uri": uri})
-        assert error["message"].startswith(f"internal error in {shown}: see id ")
-        assert f"{shown} failed (id " in caplog.text
-
-
-async def test_log_of_a_failed_read_has_no_invisible_characters(caplog: pytest.LogCaptureFixture) -> None:
-    server = Server("test")
-    server.add_resource(torn)
-    async with connect(server) as client:
-        with pytest.raises(InternalError):
-            await client.read_resource("torn://\u202ec")
-
-    assert "torn://\\u202ec failed (id " in caplog.text
