@@ -21,9 +21,9 @@ from .positions import split_lines
 
 __all__ = ["CodeLine", "CodeLines", "Limit", "Line", "Offset", "Path", "Symbol", "lines_text", "page_of", "shorten"]
 
-Path = Annotated[str, Meta(min_length=1, description="A file.")]
-Symbol = Annotated[str, Meta(min_length=1, max_length=500, description="Its name, or Class.method.")]
-Line = Annotated[int, Meta(ge=0, description="A line with the name, if it is ambiguous.")]
+Path = Annotated[str, Meta(min_length=1, description="File, absolute or relative to an allowed folder.")]
+Symbol = Annotated[str, Meta(min_length=1, max_length=500, description="Name or Class.method.")]
+Line = Annotated[int, Meta(ge=0, description="Line with the name, if ambiguous.")]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Offset = Annotated[int, Meta(ge=0)]
 

@@ -60,7 +60,7 @@ class CodeReadTools:
     @tool(title="Find Symbol", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def find_symbol(
         self,
-        query: Annotated[str, Meta(min_length=1, max_length=500, description="A name or a part of it.")],
+        query: Annotated[str, Meta(min_length=1, max_length=500, description="Name or a part of it.")],
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> CodeLines:

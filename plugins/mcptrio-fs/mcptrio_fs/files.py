@@ -62,11 +62,11 @@ _MAX_CONTEXT = 50
 """Maximum number of lines before and after a match; read_text_file shows more."""
 
 _Path = Annotated[str, "Absolute, or relative to the first allowed directory."]
-_ByteOffset = Annotated[int, Meta(ge=0, description="Start at this byte, as a cut answer says.")]
+_ByteOffset = Annotated[int, Meta(ge=0, description="Byte to start at, from a truncated answer.")]
 # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
-_ByteLimit = Annotated[int, Meta(ge=4, description="At most this many bytes.")]
-_Offset = Annotated[int, Meta(ge=0, description="Skip this many entries.")]
-_Limit = Annotated[int, Meta(ge=1, description="At most this many entries.")]
+_ByteLimit = Annotated[int, Meta(ge=4, description="Maximum bytes.")]
+_Offset = Annotated[int, Meta(ge=0, description="Entries to skip.")]
+_Limit = Annotated[int, Meta(ge=1, description="Maximum entries.")]
 _Exclude = Annotated[list[str], "Globs of paths to leave out."]
 
 
@@ -86,7 +86,7 @@ class Files:
         offset: _ByteOffset = 0,
         limit: _ByteLimit = MAX_TEXT_BYTES,
     ) -> str:
-        """Read a text file, or some of its lines. A long file is cut after about 36,000 bytes, and the last line says
+        """Read a text file, or some of its lines. A long file is truncated after about 36,000 bytes; the last line says
         how to continue."""
         if offset and (start_line != 1 or end_line):
             raise ToolError("expected offset or lines, got both")
@@ -203,7 +203,7 @@ class Files:
         ctx: Context,
         path: _Path,
         exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        max_depth: Annotated[int, Meta(ge=1, description="Levels at most.")] = 100,
+        max_depth: Annotated[int, Meta(ge=1, description="Maximum levels.")] = 100,
         limit: _Limit = 2000,
     ) -> str:
         """List a directory recursively, indented by level. A large tree lacks its deepest levels; a directory that is
@@ -295,7 +295,7 @@ class Files:
         ignore_case: bool = False,
         fixed_strings: Annotated[bool, "Search literally."] = False,
         context: Annotated[int, Meta(ge=0, description="Lines around each match.")] = 0,
-        limit: Annotated[int, Meta(ge=1, description="At most this many matches.")] = 200,
+        limit: Annotated[int, Meta(ge=1, description="Maximum matches.")] = 200,
         cursor: Annotated[str, "From the previous answer."] = "",
     ) -> str:
         """Search the contents of text files: returns matching lines as number:text below the path of their file."""

@@ -42,7 +42,7 @@ class Blame(Struct, frozen=True, kw_only=True):
 
     Attributes:
         truncated: There are more lines.
-        next_cursor: Give it as cursor to get them.
+        next_cursor: The cursor of the next page.
     """
 
     path: str

@@ -32,7 +32,7 @@ class CreatedReference(Struct, frozen=True, kw_only=True):
     """A branch or tag that was made.
 
     Attributes:
-        name: Its name.
+        name: The name of the branch or tag.
         commit: The commit it points to.
     """
 
@@ -79,7 +79,7 @@ class BranchTools:
         ctx: Context,
         branch_name: str,
         repo_path: RepoPath = "",
-        base_branch: Annotated[str, "Or any revision."] = "HEAD",
+        base_branch: Annotated[str, "Branch or revision."] = "HEAD",
     ) -> CreatedReference:
         """Create a branch without checking it out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -147,7 +147,7 @@ class BranchTools:
         tag_name: str,
         repo_path: RepoPath = "",
         revision: str = "HEAD",
-        message: Annotated[str, "Makes an annotated tag."] = "",
+        message: Annotated[str, "Annotates the tag."] = "",
     ) -> CreatedReference:
         """Create a tag; existing ones are not moved."""
         check_message(message or "none", "message")

@@ -77,7 +77,7 @@ class CloneTool:
         url: Annotated[str, "https://…, ssh://… or user@host:path."],
         name: Annotated[str, "Folder; default: last part of the URL."] = "",
         branch: Annotated[str, "Branch or tag to check out."] = "",
-        depth: Annotated[int, Meta(ge=0, le=10**9, description="Only this many newest commits; 0: all.")] = 0,
+        depth: Annotated[int, Meta(ge=0, le=10**9, description="Newest commits to fetch; 0: all.")] = 0,
     ) -> Cloned:
         """Clone a repository, without submodules, for use with the other tools."""
         config = self.access.config

@@ -35,7 +35,7 @@ class Staged(Struct, frozen=True, kw_only=True):
 
     Attributes:
         items: The files that a commit would change.
-        truncated: There are more.
+        truncated: There are more items.
     """
 
     items: tuple[FileChange, ...]
@@ -103,8 +103,8 @@ class CommitTools:
         ctx: Context,
         paths: Annotated[list[str], Meta(min_length=1)],
         repo_path: RepoPath = "",
-        source: Annotated[str, "Revision; default: the index."] = "",
-        staged: Annotated[bool, "The index instead of the files."] = False,
+        source: Annotated[str, "Revision. Default: the index."] = "",
+        staged: Annotated[bool, "Restore only the index."] = False,
     ) -> str:
         """Restore files or folders and discard their changes, which cannot be recovered."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:

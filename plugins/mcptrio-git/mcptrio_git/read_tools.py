@@ -72,7 +72,7 @@ class GitReadTools:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        untracked: Annotated[Literal["no", "normal", "all"], "all: no folders."] = "normal",
+        untracked: Annotated[Literal["no", "normal", "all"], "all: also files in new folders."] = "normal",
         limit: Limit = 100,
         cursor: str = "",
     ) -> Status:
@@ -162,11 +162,11 @@ class GitReadTools:
         max_count: Limit = 10,
         start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
         end_timestamp: str = "",
-        revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
+        revision: Annotated[str, "Revision, or range 'a..b'."] = "HEAD",
         paths: Paths = (),
         author: Annotated[str, "Regular expression."] = "",
         message: str = "",
-        line_range: Annotated[str, "Only changes of the one path's lines '10,20', or of a function, 'main'."] = "",
+        line_range: Annotated[str, "Only changes to lines '10,20' or function 'main' of the one path."] = "",
         cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
         """List commits with their messages, newest first."""
@@ -227,7 +227,7 @@ class GitReadTools:
     async def git_show(
         self,
         ctx: Context,
-        revision: Annotated[str, "Commit, branch, tag or stash; or a file or folder in it, as 'HEAD:src/a.py'."],
+        revision: Annotated[str, "Commit, branch, tag or stash; or a path in it, as 'HEAD:src/a.py'."],
         repo_path: RepoPath = "",
         offset: Offset = 0,
     ) -> str:

@@ -26,8 +26,8 @@ from .texts import export_text, graph_text, stats_text
 
 __all__ = ["ALL", "Fields", "Limit", "MemoryReadTools", "read_graph_page"]
 
-Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-Fields = Annotated[list[Field], "What to return; empty for all."]
+Limit = Annotated[int, Meta(ge=0, description="0: the default.")]
+Fields = Annotated[list[Field], "Fields to return; empty: all."]
 
 ALL: Final[list[Field]] = []
 """The default of ``fields``. The schemas show it, and the tools do not change it."""

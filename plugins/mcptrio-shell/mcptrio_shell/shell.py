@@ -148,7 +148,7 @@ class Shell:
         ctx: Context,
         id: str,
         stream: _Name = "stdout",
-        offset: Annotated[int, Meta(ge=-1, description="Byte to begin at; -1: the last part.")] = -1,
+        offset: Annotated[int, Meta(ge=-1, description="Byte to start at; -1: the last part.")] = -1,
         limit: Annotated[int, Meta(ge=4, description="Bytes.")] = _PAGE_BYTES,
         wait: Annotated[
             float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output or the end.")
