@@ -78,7 +78,7 @@ class RenameTool:
         async with self._rename_lock:
             edits = await self.servers.use_server_of(real, work)
             if not edits:
-                raise ToolError(f"symbol: the language server renames nothing for {symbol!r} in {shown}")
+                raise ToolError(f"symbol: the language server returned no edits to rename {symbol!r} in {shown}")
             diff = await trio.to_thread.run_sync(diff_of, folders, edits, abandon_on_cancel=True)
             if apply:
                 # The thread is not abandoned, so a cancelled call waits until all files are written.

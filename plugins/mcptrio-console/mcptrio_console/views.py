@@ -135,8 +135,8 @@ class Views:
         paged = Paged.of(rows, query)
         idle = sum(not session.requests for session in status.sessions)
         plugins = [
-            (plugin, _grouped(of_plugin, lambda row: row.session))
-            for plugin, of_plugin in _grouped(paged.rows, lambda row: row.request.plugin or "")
+            (plugin, _group_rows(of_plugin, lambda row: row.session))
+            for plugin, of_plugin in _group_rows(paged.rows, lambda row: row.request.plugin or "")
         ]
         return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": wanted[:20]}
 
@@ -238,7 +238,7 @@ class Views:
         }
 
 
-def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
+def _group_rows(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
     """Group rows by a key, in the order of each group's first row."""
     groups: dict[Any, tuple[Any, list[Row]]] = {}
     for row in rows:

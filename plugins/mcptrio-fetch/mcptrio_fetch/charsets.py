@@ -84,7 +84,7 @@ def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -
     for mark, codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
-    declared_codec = _codec_of(charset) or _codec_of(_declared(body))
+    declared_codec = _codec_of(charset) or _codec_of(_declared_charset(body))
     if declared_codec is not None:
         return body.decode(declared_codec, "replace")
     try:
@@ -94,7 +94,7 @@ def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -
         return body.decode("utf-8" if ends_early else "cp1252", "replace")
 
 
-def _declared(body: bytes) -> str | None:
+def _declared_charset(body: bytes) -> str | None:
     head = body[:1024]
     found = _META.search(head) or _XML.match(head.lstrip())
     if found is None:

@@ -33,8 +33,8 @@ class AddressGate:
     """
 
     def __init__(self, config: Config, resolver: Resolver) -> None:
-        self._allowed = HostSet.of(config.allow_hosts)
-        self._denied = HostSet.of(config.deny_hosts)
+        self._allowed_hosts = HostSet.of(config.allow_hosts)
+        self._denied_hosts = HostSet.of(config.deny_hosts)
         self._private = HostSet.of(config.private_hosts)
         self._is_any_host_allowed = not config.allow_hosts
         self._is_private_allowed = config.allow_private
@@ -53,7 +53,9 @@ class AddressGate:
             raise FetchRefused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
         if has_user:
             raise FetchRefused(f"expected a URL without a user name and password, got one for {printable(host)}")
-        if self._denied.contains_name(host) or not (self._is_any_host_allowed or self._allowed.contains_name(host)):
+        if self._denied_hosts.contains_name(host) or not (
+            self._is_any_host_allowed or self._allowed_hosts.contains_name(host)
+        ):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
 
     async def addresses(self, host: str, port: int) -> list[str]:
@@ -96,7 +98,7 @@ class AddressGate:
             raise Unreachable(f"the name {printable(host)} does not resolve") from error
 
     def _check_address(self, host: str, address: Address) -> None:
-        if self._denied.contains_address(address):
+        if self._denied_hosts.contains_address(address):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._is_private_allowed or self._private.contains_name(host) or self._private.contains_address(address):
             return

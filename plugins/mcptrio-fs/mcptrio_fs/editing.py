@@ -173,7 +173,7 @@ def _replace_loosely(lines: list[_Line], edit: Edit, number: int, separator: str
                 )
             first = stripped.count("\n", 0, at)
             here = [line.text for line in lines[first : first + len(wanted)]]
-            _splice(lines, first, len(wanted), _indented(wanted, here, new_text.split("\n")), separator)
+            _splice(lines, first, len(wanted), _reindent(wanted, here, new_text.split("\n")), separator)
             return places
     return 0
 
@@ -185,7 +185,7 @@ def _expect(places: int, edit: Edit, number: int) -> None:
         )
 
 
-def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
+def _reindent(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
     """Return new lines with the file's indentation in place of the old text's."""
     real: dict[str, str] = {}
     for expected, found in zip(wanted, here, strict=True):
@@ -283,11 +283,11 @@ def _hunk(group: list[tuple[int, int, int, int]], old: list[str], new: list[str]
     yield f"@@ -{_span(begin, end)} +{_span(new_begin, new_end)} @@\n"
     at = begin
     for old_from, old_to, new_from, new_to in group:
-        yield from (_marked(" ", line) for line in old[at:old_from])
-        yield from (_marked("-", line) for line in old[old_from:old_to])
-        yield from (_marked("+", line) for line in new[new_from:new_to])
+        yield from (_mark_line(" ", line) for line in old[at:old_from])
+        yield from (_mark_line("-", line) for line in old[old_from:old_to])
+        yield from (_mark_line("+", line) for line in new[new_from:new_to])
         at = old_to
-    yield from (_marked(" ", line) for line in old[at:end])
+    yield from (_mark_line(" ", line) for line in old[at:end])
 
 
 def _span(begin: int, end: int) -> str:
@@ -295,5 +295,5 @@ def _span(begin: int, end: int) -> str:
     return f"{begin + 1 if count else begin},{count}"
 
 
-def _marked(mark: str, line: str) -> str:
+def _mark_line(mark: str, line: str) -> str:
     return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

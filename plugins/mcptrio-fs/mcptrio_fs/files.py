@@ -94,7 +94,7 @@ class Files:
             raise ToolError(f"expected end_line only with a start_line from 1, got start_line={start_line}")
         first = max(start_line, 1)
         if 0 < end_line < first:
-            raise ToolError(f"expected an end_line of at least start_line, got {end_line} and {first}")
+            raise ToolError(f"expected an end_line >= start_line, got start_line={first} and end_line={end_line}")
         sandbox = await self.access.sandbox(ctx)
         bound = min(limit, MAX_TEXT_BYTES, self.access.config.max_read_bytes)
         if start_line >= 0 and first == 1 and not end_line:

@@ -87,7 +87,7 @@ class CommitTools:
         """Stage changed, new and deleted files; returns all staged ones."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.git("add", "--", *check_paths(files, work.root, "files"))
-            return await self._staged(work)
+            return await self._staged_files(work)
 
     @tool(text=_staged_text, title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
@@ -95,7 +95,7 @@ class CommitTools:
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             # Without a path, git reset would end a merge in progress.
             await work.git("reset", "--quiet", "--", ".")
-            return await self._staged(work)
+            return await self._staged_files(work)
 
     @tool(title="Git Restore", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_restore(
@@ -138,7 +138,7 @@ class CommitTools:
             branch, commit = await work.head()
         return Committed(id=commit or "", branch=branch, files=len(staged), output=messages_of(output))
 
-    async def _staged(self, work: RepositoryWork) -> Staged:
+    async def _staged_files(self, work: RepositoryWork) -> Staged:
         items = await list_staged(work)
         max_count = self.access.config.max_entries
         return Staged(items=tuple(items[:max_count]), truncated=len(items) > max_count)

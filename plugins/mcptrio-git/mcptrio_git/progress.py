@@ -34,7 +34,7 @@ class GitProgress:
     """True if git contacts a remote and reports its own progress."""
     _began: float = field(factory=trio.current_time, init=False)
     _phases: list[bytes] = field(factory=list, init=False)
-    _unfinished: bytes = field(default=b"", init=False)
+    _unfinished_line: bytes = field(default=b"", init=False)
 
     async def tick(self) -> None:
         """Report the elapsed time. Called once a second."""
@@ -46,8 +46,8 @@ class GitProgress:
         """Handle a piece of git's standard error."""
         if not self.uses_network:
             return
-        *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)
-        self._unfinished = self._unfinished[-_MAX_MESSAGE_CHARS:]
+        *lines, self._unfinished_line = re.split(rb"[\r\n]", self._unfinished_line + message)
+        self._unfinished_line = self._unfinished_line[-_MAX_MESSAGE_CHARS:]
         for line in lines:
             found = re.match(_LINE, line)
             if found is None:

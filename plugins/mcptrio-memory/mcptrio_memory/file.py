@@ -160,7 +160,7 @@ def _create_file(path: Path) -> None:
     except FileExistsError:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise MemoryUnavailable("expected a file as the memory file, got something else") from None
+            raise MemoryUnavailable("expected a regular file as the memory file, got a directory or device") from None
         if os.name == "posix" and found.st_mode & 0o077:
             logger.warning("%s: other users may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
 

@@ -169,7 +169,7 @@ _DEFAULT = Encoding()
 def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | None, bytes, str | None]:
     if encoding.is_file:
         if not isinstance(value, Mapping) or not isinstance(value.get("data"), str):
-            raise ToolError(f"expected an object with the text data, got {type(value).__name__} at `{where}`")
+            raise ToolError(f"expected an object with the text `data`, got {type(value).__name__} at `{where}`")
         filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):

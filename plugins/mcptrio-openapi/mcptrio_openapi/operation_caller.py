@@ -83,7 +83,7 @@ class OperationCaller:
             except ToolError as error:
                 raise ToolError(f"{operation.label}: {self._credentials.redact(str(error))}") from error
         if response is None:
-            raise ToolError(f"{operation.label}: no whole answer within {self._api.timeout:g} s (timeout)")
+            raise ToolError(f"{operation.label}: no complete response within {self._api.timeout:g} s (timeout)")
         return result_of(operation, response, self._credentials.redact)
 
     async def aclose(self) -> None:

@@ -81,7 +81,7 @@ def read_parameters(
     """
     found: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
     for holder, pointer in holders:
-        for given, where in _listed(document, holder, pointer):
+        for given, where in _parameter_objects(document, holder, pointer):
             location, name = given.get("in"), given.get("name")
             if location not in _PLACES:
                 raise DocumentError(
@@ -104,7 +104,9 @@ def read_parameters(
     return sorted(parameters, key=lambda each: _PLACES.index(each.location))
 
 
-def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _parameter_objects(
+    document: Document, holder: Mapping[str, Any], pointer: str
+) -> Iterator[tuple[Mapping[str, Any], str]]:
     listed = holder.get("parameters")
     if listed is None:
         return

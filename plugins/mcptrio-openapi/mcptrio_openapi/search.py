@@ -47,7 +47,7 @@ class OperationIndex:
     """
 
     def __init__(self, locations: Iterable[OperationLocation], prefix: str) -> None:
-        self._operations = {each.name: each for each in (_indexed(location, prefix) for location in locations)}
+        self._operations = {each.name: each for each in (_index_operation(location, prefix) for location in locations)}
         self.tags = Counter(tag for each in self._operations.values() for tag in each.tags)
         """The number of operations by tag, in the order of the document."""
         self._frequencies = Counter(word for each in self._operations.values() for word in each.weights)
@@ -89,7 +89,7 @@ class OperationIndex:
         return total * matched / len(words)
 
 
-def _indexed(location: OperationLocation, prefix: str) -> FoundOperation:
+def _index_operation(location: OperationLocation, prefix: str) -> FoundOperation:
     name = location.tool.removeprefix(prefix)
     summary, description = _text(location.operation.get("summary")), _text(location.operation.get("description"))
     given = location.operation.get("tags")

@@ -70,7 +70,7 @@ def schemes_of(
     if is_optional or api.anonymous or api.headers:
         return ()
     wanted = ", ".join(dict.fromkeys(name_kind(key) for key in missing[:10]))
-    raise DocumentError(where, f"expected credentials for {wanted}, got none: write auth, or anonymous = true")
+    raise DocumentError(where, f"expected credentials for {wanted}, got none; set auth, or anonymous = true")
 
 
 def _scheme(document: Document, credential: Credential, key: str, base_url: str) -> Scheme:
@@ -93,7 +93,7 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
             if credential.username is None:
                 raise DocumentError(pointer, f"expected a username and a password in auth.{key}, got something else")
             return Scheme(kind="basic", key=key)
-        raise DocumentError(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}: write headers")
+        raise DocumentError(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}; set headers")
     if kind in ("oauth2", "openIdConnect"):
         if credential.client_id is None:
             return _bearer(credential, key, pointer)
@@ -132,7 +132,7 @@ def _token_url(
     url = flow.get("tokenUrl") if isinstance(flow, Mapping) else None
     where = join(pointer, "flows", "clientCredentials", "tokenUrl")
     if not isinstance(url, str):
-        raise DocumentError(where, "expected the URL of a token endpoint, got none: write token_url")
+        raise DocumentError(where, "expected the URL of a token endpoint, got none; set token_url")
     url = urljoin(document.url or f"{base_url}/", url)
     try:
         origin = origin_of(url)
@@ -140,5 +140,5 @@ def _token_url(
         raise DocumentError(where, str(error)) from error
     if origin != origin_of(base_url):
         # Otherwise the author of a document could choose the server to which the client secret is sent.
-        raise DocumentError(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
+        raise DocumentError(where, f"expected the API's own origin, got {origin}; if that is right, set token_url")
     return url

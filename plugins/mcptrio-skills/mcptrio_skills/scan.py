@@ -60,7 +60,7 @@ class FolderScan:
     """The catalogue of the previous scan."""
     checkpoint: Callable[[], None]
     """A function that raises if the caller was cancelled."""
-    _allowed: tuple[str, ...] = field(init=False, factory=tuple)
+    _allowed_folders: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
     """The allowed folder that is being scanned."""
     _folder_of: dict[str, str] = field(init=False, factory=dict)
@@ -73,8 +73,8 @@ class FolderScan:
 
     def run(self) -> Catalogue:
         """Scan all folders."""
-        self._allowed = tuple(os.path.realpath(folder) for folder in self.config.folders)
-        for folder, real in zip(self.config.folders, self._allowed, strict=True):
+        self._allowed_folders = tuple(os.path.realpath(folder) for folder in self.config.folders)
+        for folder, real in zip(self.config.folders, self._allowed_folders, strict=True):
             self._read.clear()
             self._folder = real
             if not os.path.isdir(real):
@@ -123,7 +123,7 @@ class FolderScan:
             try:
                 target = os.path.join(real, name)  # resolved, unless the entry is a link
                 if is_link:
-                    target = resolve(target, self._allowed)
+                    target = resolve(target, self._allowed_folders)
                 mode = os.stat(target).st_mode
             except OSError:
                 found[child_path] = ""

@@ -164,7 +164,7 @@ class PostgresBus:
         with trio.move_on_after(_PING_INTERVAL):
             await trio.lowlevel.wait_readable(connection.fileno())
             is_silent = False
-        payloads = await self._in_thread(partial(_received, is_silent=is_silent))
+        payloads = await self._in_thread(partial(_received_payloads, is_silent=is_silent))
         if len(payloads) > _MAX_RECEIVED:
             self._followers.report_lost()
             return
@@ -252,7 +252,7 @@ def _nothing(_: Connection) -> list[str]:
     return []
 
 
-def _received(connection: Connection, *, is_silent: bool) -> list[str]:
+def _received_payloads(connection: Connection, *, is_silent: bool) -> list[str]:
     if is_silent:
         # Detects a server that has disappeared without closing the connection.
         connection.execute("SELECT 1")

@@ -56,7 +56,7 @@ class PostgresEffectStore:
     def __init__(self, database: PostgresDatabase, *, replica: str) -> None:
         self._database = database
         self._replica = replica
-        self._unacknowledged: dict[int, _Claim] = {}
+        self._unacknowledged_claims: dict[int, _Claim] = {}
 
     async def claim(self, call: str, key: str) -> EffectClaim:
         wanted = _Claim(key_of(call, key), random.getrandbits(62))
@@ -67,9 +67,9 @@ class PostgresEffectStore:
             )
             is_known = True
         finally:
-            if not is_known and len(self._unacknowledged) < _MAX_UNACKNOWLEDGED:
+            if not is_known and len(self._unacknowledged_claims) < _MAX_UNACKNOWLEDGED:
                 # The claim may have been granted, and nothing would run the effect.
-                self._unacknowledged[wanted.token] = wanted
+                self._unacknowledged_claims[wanted.token] = wanted
                 self._database.post(DatabaseOperation(self._release, (wanted.id, wanted.token)))
         return found
 
@@ -86,9 +86,9 @@ class PostgresEffectStore:
         Raises:
             StoreFailed: The engine failed; the rest is released later.
         """
-        for token, claim in list(self._unacknowledged.items()):
+        for token, claim in list(self._unacknowledged_claims.items()):
             await self._database.write(DatabaseOperation(self._release, (claim.id, token)))
-            self._unacknowledged.pop(token, None)
+            self._unacknowledged_claims.pop(token, None)
 
     # In a thread
 

@@ -58,7 +58,7 @@ class RedisLeases:
         self._bus = bus
         self._release = release
         self._lease = engine.settings.lease
-        self._renewed = float("-inf")
+        self._renewed_at = float("-inf")
         # Replicas with expired leases, and the Trio clock times at which this replica first noticed that.
         self._missing: dict[str, float] = {}
         self.replicas = 1
@@ -100,7 +100,7 @@ class RedisLeases:
 
     def renewals(self) -> Sequence[RedisCommand]:
         """Return the renewal of the lease if it is due, since the engine may no longer know a suspended replica."""
-        if trio.current_time() - self._renewed <= self._lease * 2 / 3:
+        if trio.current_time() - self._renewed_at <= self._lease * 2 / 3:
             return ()
         return (self._renewal(),)
 
@@ -113,10 +113,10 @@ class RedisLeases:
         engine = self._engine
         clock, found, entries = await engine.write(self._renewal())
         now = trio.current_time()
-        if now - self._renewed > self._lease * 2 / 3:
+        if now - self._renewed_at > self._lease * 2 / 3:
             # This replica was suspended or the engine failed, so the others may have been unable to renew their leases.
             self._missing.clear()
-        self._renewed = now
+        self._renewed_at = now
         ended = []
         for name, ends in zip(found[::2], found[1::2], strict=True):
             replica = name.decode()

@@ -206,16 +206,16 @@ class _Cluster:
         self._nodes: dict[str, RedisNode] = {}
         # The nodes that the cluster named last, because all nodes of the URL may be down.
         self._seen: dict[tuple[str, int], None] = {}
-        self._failed = float("-inf")
+        self._last_failure_at = float("-inf")
 
     def node(self, key: str) -> RedisNode:
-        found = self._connected().get_node_from_key(key)
+        found = self._open_cluster().get_node_from_key(key)
         if found is None:
             raise RedisClusterException(f"no node has the slot of {key}")
         return self._node(found)
 
     def nodes(self) -> list[RedisNode]:
-        return [self._node(each) for each in self._connected().get_primaries()]
+        return [self._node(each) for each in self._open_cluster().get_primaries()]
 
     def reset(self) -> None:
         nodes, self._nodes = self._nodes, {}
@@ -230,11 +230,11 @@ class _Cluster:
         # While one node is down, not every batch should connect to all others again. redis-py has closed the connection
         # that failed.
         now = time.monotonic()
-        if now - self._failed >= _TOPOLOGY_INTERVAL:
-            self._failed = now
+        if now - self._last_failure_at >= _TOPOLOGY_INTERVAL:
+            self._last_failure_at = now
             self.reset()
 
-    def _connected(self) -> Any:
+    def _open_cluster(self) -> Any:
         if self._cluster is None:
             self._cluster = RedisCluster(
                 startup_nodes=[_CLUSTER_NODE(host, port) for host, port in (*self._hosts, *self._seen)],
