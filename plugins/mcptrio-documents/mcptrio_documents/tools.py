@@ -63,5 +63,5 @@ class Documents:
         the pages with all its words are returned."""
         document = await self.library.get(ctx, path)
         find = partial(find_phrase, document, query, check_cancelled)
-        found = await trio.to_thread.run_sync(find)
-        return hits_text(document, found, offset=offset, limit=limit, max_chars=self.library.config.max_chars)
+        hits = await trio.to_thread.run_sync(find)
+        return hits_text(document, hits, offset=offset, limit=limit, max_chars=self.library.config.max_chars)

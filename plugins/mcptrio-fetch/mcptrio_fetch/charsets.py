@@ -96,10 +96,10 @@ def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -
 
 def _declared_charset(body: bytes) -> str | None:
     head = body[:1024]
-    found = _META.search(head) or _XML.match(head.lstrip())
-    if found is None:
+    match = _META.search(head) or _XML.match(head.lstrip())
+    if match is None:
         return None
-    label = found[1].decode("ascii", "ignore").lower()
+    label = match[1].decode("ascii", "ignore").lower()
     # A page whose declaration is readable as ASCII is not UTF-16.
     return "utf-8" if label.startswith("utf-16") else label
 

@@ -66,12 +66,12 @@ class AddressGate:
                 addresses, so that a retry would connect to a private one.
             Unreachable: The host has no address, or the resolver did not answer in time.
         """
-        found = await self._resolve(host, port)
-        if not found:
+        addresses = await self._resolve(host, port)
+        if not addresses:
             raise Unreachable(f"{printable(host)} has no address")
-        for address in found:
+        for address in addresses:
             self._check_address(host, address)
-        return [str(address) for address in found]
+        return [str(address) for address in addresses]
 
     async def check_addresses(self, host: str, port: int) -> None:
         """Check the addresses of a host that a proxy will connect to.
@@ -82,10 +82,10 @@ class AddressGate:
             FetchRefused: At least one of the addresses is not allowed.
         """
         try:
-            found = await self._resolve(host, port)
+            addresses = await self._resolve(host, port)
         except Unreachable:
             return
-        for address in found:
+        for address in addresses:
             self._check_address(host, address)
 
     async def _resolve(self, host: str, port: int) -> list[Address]:

@@ -200,9 +200,9 @@ class ContentSearch:
             return
         text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
         name = printable(os.path.normpath(os.path.join(self.shown, *parts)))
-        found = self.pattern.matches(text, first, name, checkpoint)
+        matches = self.pattern.matches(text, first, name, checkpoint)
         # One match more than the limit shows that there are more.
-        hits = list(islice(found, self.limit - self.found + 1))
+        hits = list(islice(matches, self.limit - self.found + 1))
         if hits:
             self._show(parts, name, text.split("\n"), hits)
 

@@ -225,17 +225,17 @@ class Files:
             )
             while await self.access.run(sandbox, path, partial(tree.advance, SLICE_SECONDS, check_cancelled)):
                 await ctx.report_progress(visited + tree.visited, message=f"{tree.visited} entries looked at")
-            shown = tree.text()
-            size = wire_size(shown)
+            text = tree.text()
+            size = wire_size(text)
             if size <= MAX_TEXT_BYTES or tree.count <= 1:
                 break
             # The text of a tree cannot be cut, so build a smaller tree.
             visited += tree.visited
             bound = max(1, tree.count * MAX_TEXT_BYTES // size * 9 // 10)
         if not tree.unfinished:
-            return shown or "empty"
+            return text or "empty"
         return with_notes(
-            shown, [f"directories not expanded: {tree.unfinished}; ask for one of them, or exclude others"]
+            text, [f"directories not expanded: {tree.unfinished}; ask for one of them, or exclude others"]
         )
 
     @tool(
@@ -395,9 +395,9 @@ def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]
     return [GlobPattern.parse(f"**/{text}" if any_depth and text and "/" not in text else text) for text in texts]
 
 
-def _as_typed(found: str, start: str, path: str) -> str:
+def _as_typed(name: str, start: str, path: str) -> str:
     """Return a found path as an argument for the next call. Below a relative directory it is relative."""
-    return printable(os.path.normpath(os.path.join(path, os.path.relpath(found, start))))
+    return printable(os.path.normpath(os.path.join(path, os.path.relpath(name, start))))
 
 
 def _time(seconds: float) -> str:

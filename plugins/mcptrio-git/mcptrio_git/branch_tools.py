@@ -52,12 +52,14 @@ class StashDone(Struct, frozen=True, kw_only=True):
     output: str
 
 
-def _reference_text(made: CreatedReference) -> str:
-    return f"created {printable(made.name)} at {short(made.commit)}"
+def _reference_text(reference: CreatedReference) -> str:
+    return f"created {printable(reference.name)} at {short(reference.commit)}"
 
 
-def _stash_text(done: StashDone) -> str:
-    return (done.output + (f"\nstash: {short(done.commit)}" if done.commit else "")).lstrip() or "nothing to stash"
+def _stash_text(result: StashDone) -> str:
+    return (
+        result.output + (f"\nstash: {short(result.commit)}" if result.commit else "")
+    ).lstrip() or "nothing to stash"
 
 
 @frozen(eq=False, repr=False)

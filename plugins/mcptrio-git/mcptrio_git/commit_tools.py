@@ -60,15 +60,15 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 def _staged_text(staged: Staged) -> str:
     lines = [f"{each.change} {printable(each.path, 4096)}" for each in staged.items]
-    shown = lines[: how_many_fit(lines, str)]
-    if staged.truncated or len(shown) < len(lines):
-        shown.append("[more files are staged]")
-    return "\n".join(shown) or "nothing is staged"
+    visible_lines = lines[: how_many_fit(lines, str)]
+    if staged.truncated or len(visible_lines) < len(lines):
+        visible_lines.append("[more files are staged]")
+    return "\n".join(visible_lines) or "nothing is staged"
 
 
-def _committed_text(done: Committed) -> str:
-    where = f"on {printable(done.branch)}" if done.branch else "on a detached HEAD"
-    return f"committed {short(done.id)} {where}, {done.files} files\n{done.output}".rstrip()
+def _committed_text(result: Committed) -> str:
+    where = f"on {printable(result.branch)}" if result.branch else "on a detached HEAD"
+    return f"committed {short(result.id)} {where}, {result.files} files\n{result.output}".rstrip()
 
 
 @frozen(eq=False, repr=False)

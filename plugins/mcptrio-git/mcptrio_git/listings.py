@@ -170,8 +170,8 @@ def parse_matches(output: bytes, skip: int, max_count: int) -> list[Match]:
         path, *rest = line.split(b"\0", 3)
         if len(rest) == 3:
             number, column, text = rest
-            shown = truncate(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
-            matches.append(Match(path=name_text(path), line=int(number), column=int(column), text=shown))
+            line_text = truncate(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
+            matches.append(Match(path=name_text(path), line=int(number), column=int(column), text=line_text))
     return matches
 
 

@@ -207,13 +207,13 @@ class GitReadTools:
         commits = parse_log(output.stdout)
         if not cursor and is_plain:
             start = commits[0].id
-        shown = commits[:count]
-        shown = shown[: how_many_fit(shown, commit_text)]
-        truncated = output.cut or len(commits) > len(shown)
+        page = commits[:count]
+        page = page[: how_many_fit(page, commit_text)]
+        truncated = output.cut or len(commits) > len(page)
         return Log(
-            items=tuple(shown),
+            items=tuple(page),
             truncated=truncated,
-            next_cursor=f"{start}:{skip + len(shown)}" if truncated else None,
+            next_cursor=f"{start}:{skip + len(page)}" if truncated else None,
         )
 
     @tool(
@@ -233,9 +233,9 @@ class GitReadTools:
     ) -> str:
         """Show a commit with message and diff, or a file or folder of it."""
         async with self.access.open(ctx, repo_path) as work:
-            [found] = await work.resolve_all((revision, "revision"), with_path=True)
+            [git_object] = await work.resolve_all((revision, "revision"), with_path=True)
             path = revision.partition(":")[2]
-            return await show(work, found, path=path, start=offset, limit=self._max_page_bytes)
+            return await show(work, git_object, path=path, start=offset, limit=self._max_page_bytes)
 
     @property
     def _max_page_bytes(self) -> int:
@@ -263,9 +263,9 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
     headers = parsed.headers
     branch, commit = headers.get("branch.head"), headers.get("branch.oid")
     ahead, _, behind = headers.get("branch.ab", "").partition(" ")
-    shown = parsed.entries[skip : skip + max_count]
-    shown = shown[: how_many_fit(shown, status_line)]
-    end = skip + len(shown)
+    page = parsed.entries[skip : skip + max_count]
+    page = page[: how_many_fit(page, status_line)]
+    end = skip + len(page)
     truncated = output.cut or len(parsed.entries) > end
     git_dir = work.repository.git_dir
     return Status(
@@ -277,7 +277,7 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
         stashes=int(headers.get("stash", "0")),
         operation=await trio.to_thread.run_sync(operation_of, git_dir),
         clean=not parsed.entries,
-        items=tuple(shown),
+        items=tuple(page),
         truncated=truncated,
         next_cursor=str(end) if len(parsed.entries) > end else None,
     )
@@ -292,7 +292,7 @@ def _reason(output: Output, line_range: str) -> str:
 
 def _parse_log_cursor(cursor: str) -> tuple[str, int]:
     """Return the start of a log, and the number of commits on the previous pages."""
-    found = re.fullmatch(_CURSOR, cursor)
-    if found is None:
+    match = re.fullmatch(_CURSOR, cursor)
+    if match is None:
         raise ToolError(f"expected the cursor of a previous page at `cursor`, got {printable(cursor, 100)!r}")
-    return f"{found[1]}{found[2] or ''}{found[3] or ''}", int(found[4])
+    return f"{match[1]}{match[2] or ''}{match[3] or ''}", int(match[4])

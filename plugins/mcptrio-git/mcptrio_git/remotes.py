@@ -102,8 +102,8 @@ def _pulled_text(pulled: Pulled) -> str:
 
 
 def _pushed_text(pushed: Pushed) -> str:
-    done = f"{printable(pushed.remote)} {printable(pushed.branch)}: {pushed.result} {pushed.summary}"
-    return f"{done.rstrip()}\n{pushed.output}".rstrip()
+    line = f"{printable(pushed.remote)} {printable(pushed.branch)}: {pushed.result} {pushed.summary}"
+    return f"{line.rstrip()}\n{pushed.output}".rstrip()
 
 
 @frozen(eq=False, repr=False)
@@ -245,8 +245,8 @@ async def _check_remote(work: RepositoryWork, remote: str) -> None:
     """
     names = (await work.text("remote")).splitlines()
     if remote not in names:
-        shown = ", ".join(printable(name, 100) for name in names[:20]) or "none"
-        raise ToolError(f"expected the name of a remote ({shown}) at `remote`, got {printable(remote, 200)!r}")
+        known_names = ", ".join(printable(name, 100) for name in names[:20]) or "none"
+        raise ToolError(f"expected the name of a remote ({known_names}) at `remote`, got {printable(remote, 200)!r}")
 
 
 async def _references(work: RepositoryWork) -> dict[str, str]:

@@ -43,21 +43,21 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
         )
     words = [word for word in folded.split() if any(character.isalnum() for character in word)][:_MAX_WORDS]
     quoted = [_phrase(word) for word in words]
-    found = _ranked_ids(statements, namespace, " AND ".join(quoted), folded) if quoted else []
-    found += _ids(
+    entity_ids = _ranked_ids(statements, namespace, " AND ".join(quoted), folded) if quoted else []
+    entity_ids += _ids(
         statements,
         f"SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
         " AND (instr(s.name, ?2) OR instr(s.type, ?2) OR instr(s.body, ?2))"
         " ORDER BY s.name <> ?2, instr(s.name, ?2) = 0, e.revision DESC, e.id DESC",
         (namespace, folded),
     )
-    if not found and quoted:
+    if not entity_ids and quoted:
         close = [_close_phrase(statements, word) for word in words]
         if close != quoted:
-            found = _ranked_ids(statements, namespace, " AND ".join(close), folded)
-        if not found and len(close) > 1:
-            found = _ranked_ids(statements, namespace, " OR ".join(close), folded)
-    return list(dict.fromkeys(found))[:MAX_FOUND_ENTITIES]
+            entity_ids = _ranked_ids(statements, namespace, " AND ".join(close), folded)
+        if not entity_ids and len(close) > 1:
+            entity_ids = _ranked_ids(statements, namespace, " OR ".join(close), folded)
+    return list(dict.fromkeys(entity_ids))[:MAX_FOUND_ENTITIES]
 
 
 def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:

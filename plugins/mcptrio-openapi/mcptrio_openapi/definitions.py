@@ -102,7 +102,7 @@ class Definitions:
         low: dict[str, int] = {}
         path: list[str] = []
         on_path: set[str] = set()
-        found: set[str] = set()
+        recursive: set[str] = set()
         for start in edges:
             if start in order:
                 continue
@@ -131,8 +131,8 @@ class Definitions:
                         component.append(path.pop())
                     on_path.difference_update(component)
                     if len(component) > 1 or name in edges[name]:
-                        found.update(component)
-        return found
+                        recursive.update(component)
+        return recursive
 
 
 _DATA_KEYWORDS = frozenset({"enum", "const", "required", *ANNOTATION_KEYWORDS})

@@ -54,8 +54,8 @@ class Names:
             suffix: A text that is appended if the usual name is already used. If that name is used too, a number is
                 appended.
         """
-        wanted = valid_name(text, self._max_chars, dots=self._dots)
-        name = wanted
+        base_name = valid_name(text, self._max_chars, dots=self._dots)
+        name = base_name
         if name in self._used_names and suffix:
             name = valid_name(f"{text}_{suffix}", self._max_chars, dots=self._dots)
         base = name
@@ -64,4 +64,4 @@ class Names:
             number = self._numbers[base] = self._numbers.get(base, 1) + 1
             name = f"{base[: self._max_chars - len(str(number)) - 1]}_{number}"
         self._used_names.add(name)
-        return name, name != wanted
+        return name, name != base_name

@@ -181,8 +181,8 @@ def _decoded_text(response: APIResponse) -> str:
     name = "utf-8"
     if match is not None:
         try:
-            found = codecs.lookup(match[1]).name
-            name = found if _CODECS.fullmatch(found) else name
+            encoding = codecs.lookup(match[1]).name
+            name = encoding if _CODECS.fullmatch(encoding) else name
         except LookupError:
             pass
     text = response.body.decode(name, errors="replace")

@@ -92,8 +92,8 @@ class OperationIndex:
 def _index_operation(location: OperationLocation, prefix: str) -> FoundOperation:
     name = location.tool.removeprefix(prefix)
     summary, description = _text(location.operation.get("summary")), _text(location.operation.get("description"))
-    given = location.operation.get("tags")
-    tags = tuple(tag for tag in given if isinstance(tag, str)) if isinstance(given, list) else ()
+    tag_names = location.operation.get("tags")
+    tags = tuple(tag for tag in tag_names if isinstance(tag, str)) if isinstance(tag_names, list) else ()
     weights: dict[str, float] = {}
     texts = ((4.0, name), (3.0, summary), (2.5, location.path), (2.0, " ".join(tags)), (1.0, description))
     for weight, text in (*texts, (2.0, location.method)):
@@ -109,5 +109,5 @@ def _text(value: Any) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text in lower case, without the s of a plural. ``listIssues`` consists of two words."""
-    found = (word.lower() for word in _WORD.findall(text[:_MAX_CHARS]))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in found]
+    words = (word.lower() for word in _WORD.findall(text[:_MAX_CHARS]))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in words]

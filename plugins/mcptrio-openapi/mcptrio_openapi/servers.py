@@ -47,14 +47,14 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
         return base_url
     for holder, pointer in reversed(holders):
         if holder.get("servers"):
-            own = _first(document, holder, pointer)
-            if origin_of(own) != origin_of(base_url):
+            own_url = _first(document, holder, pointer)
+            if origin_of(own_url) != origin_of(base_url):
                 raise DocumentError(
                     join(pointer, "servers"),
-                    f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own)}; give it a "
+                    f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own_url)}; give it a "
                     "separate entry with this base_url",
                 )
-            return own
+            return own_url
     return base_url
 
 
@@ -85,7 +85,7 @@ def _first(document: Document, holder: Mapping[str, Any], pointer: str) -> str:
         if origin_of(url) != origin_of(document.url):
             raise DocumentError(
                 pointer,
-                f"expected the origin the document was fetched from, got {origin_of(url)}: if that is right, write "
+                f"expected the origin the document was fetched from, got {origin_of(url)}; if that is right, set "
                 "base_url",
             )
     elif not is_public(url):

@@ -407,7 +407,7 @@ async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
 async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: Any) -> None:
     pace, began = RateLimiter(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
-    with pytest.raises(ToolError, match="next turn is in 10 s"):
+    with pytest.raises(ToolError, match="call again in 10 s"):
         await pace.wait(began + 5)
 
     assert trio.current_time() == began

@@ -295,18 +295,18 @@ def _descendants(root: int) -> list[tuple[int, str]]:
     children: dict[int, list[tuple[int, str]]] = {}
     for pid, parent, state in _processes():
         children.setdefault(parent, []).append((pid, state))
-    found: list[tuple[int, str]] = []
+    descendants: list[tuple[int, str]] = []
     waiting = [root]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        descendants += below
         waiting += [pid for pid, _ in below]
-    return found
+    return descendants
 
 
 def _processes() -> list[tuple[int, int, str]]:
     """Return pid, parent and state of every process."""
-    found = []
+    processes = []
     for name in _pids():
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
@@ -314,8 +314,8 @@ def _processes() -> list[tuple[int, int, str]]:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except OSError:
             continue  # it has exited meanwhile
-        found.append((int(name), int(parent), state.decode()))
-    return found
+        processes.append((int(name), int(parent), state.decode()))
+    return processes
 
 
 def _processes_of(user: int) -> list[str]:

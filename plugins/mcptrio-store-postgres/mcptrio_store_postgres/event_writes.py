@@ -305,9 +305,9 @@ class EventWrites:
             )
         due: dict[str, list[_Changed]] = {}
         for each in changed:
-            left = self._free_bytes.get(each.session, 0) - each.size
-            self._free_bytes[each.session] = left
-            if left < 0:
+            free_bytes = self._free_bytes.get(each.session, 0) - each.size
+            self._free_bytes[each.session] = free_bytes
+            if free_bytes < 0:
                 due[each.session] = []
         if not due:
             return
@@ -315,11 +315,11 @@ class EventWrites:
             if each.session in due:
                 due[each.session].append(each)
         for session, size in batch.connection.execute(_SUMS, (sorted(due),)).fetchall():
-            left = self.bounds.session_bytes - int(str(size))
-            if left < 0:
-                self._drop_oldest(batch, str(session), -left, due[str(session)])
+            free_bytes = self.bounds.session_bytes - int(str(size))
+            if free_bytes < 0:
+                self._drop_oldest(batch, str(session), -free_bytes, due[str(session)])
             # The other replicas may add the same amount in the meantime.
-            self._free_bytes[str(session)] = max(0, left) // max(1, self.replicas)
+            self._free_bytes[str(session)] = max(0, free_bytes) // max(1, self.replicas)
             self._free_bytes.move_to_end(str(session))
         while len(self._free_bytes) > _MAX_KNOWN:
             self._free_bytes.popitem(last=False)

@@ -106,14 +106,14 @@ class PostgresLink:
         if self._last_failure is not None and now < self._retry_at:
             # The last attempt has just failed, so callers get its error without another attempt.
             raise StoreFailed(str(self._last_failure))
-        found = self._attempt()
-        if isinstance(found, StoreFailed):
+        result = self._attempt()
+        if isinstance(result, StoreFailed):
             self._pause = min(_MAX_PAUSE, self._pause * 2 or _FIRST_PAUSE)
             self._retry_at = time.monotonic() + self._pause
-            self._last_failure = found
-            raise StoreFailed(str(found))
+            self._last_failure = result
+            raise StoreFailed(str(result))
         self._pause, self._last_failure = 0.0, None
-        return found
+        return result
 
     def _attempt(self) -> Connection | StoreFailed:
         # Returned, not raised: the traceback of psycopg's error holds the socket of the failed attempt.

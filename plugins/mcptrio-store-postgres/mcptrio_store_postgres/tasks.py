@@ -297,11 +297,11 @@ class PostgresTasks:
             claim = batch.connection.execute(_CLAIM.encode(), (*wanted, self._replica, token), binary=True)
             cursors.append((claim, batch.connection.execute(_CLAIMABLE.encode(), wanted)))
         yield
-        found = []
+        claims = []
         for claim, claimable in cursors:
             row = claim.fetchone()
-            found.append((_record(row) if row is not None else None, claimable.fetchone() is not None))
-        return found
+            claims.append((_record(row) if row is not None else None, claimable.fetchone() is not None))
+        return claims
 
 
 def _select(batch: OperationBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:

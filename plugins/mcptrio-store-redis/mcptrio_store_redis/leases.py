@@ -125,8 +125,8 @@ class RedisLeases:
             elif now - self._missing.setdefault(replica, now) >= self._lease:
                 ended.append(replica)
         self.replicas = max(1, len(found) // 2 - len(ended))
-        seen = read_replicas(float(clock), found, entries, self._lease)
-        self.live = [each for each in seen if each.id not in ended]
+        replicas = read_replicas(float(clock), found, entries, self._lease)
+        self.live = [each for each in replicas if each.id not in ended]
         for replica in ended:
             await self._take_over(replica)
             self._missing.pop(replica, None)
@@ -179,12 +179,12 @@ def read_replicas(
         lease: Seconds of a lease.
     """
     now = time.monotonic()
-    seen = []
+    replicas = []
     last = list(zip(found[::2], found[1::2], strict=True))[: -MAX_LISTED - 1 : -1]
     for (name, ends), entry in zip(last, entries, strict=False):
         began, _, where = (entry or b"").decode("utf-8", "replace").partition(" ")
         process, _, host = where.partition(" ")
         age = (clock - float(began)) / 1000 if began else None
         heartbeat = max(0.0, lease - (float(ends) - clock) / 1000)
-        seen.append(SeenReplica(name.decode(), host, int(process or 0), age, heartbeat, now))
-    return seen
+        replicas.append(SeenReplica(name.decode(), host, int(process or 0), age, heartbeat, now))
+    return replicas

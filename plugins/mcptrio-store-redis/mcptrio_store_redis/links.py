@@ -209,10 +209,10 @@ class _Cluster:
         self._last_failure_at = float("-inf")
 
     def node(self, key: str) -> RedisNode:
-        found = self._open_cluster().get_node_from_key(key)
-        if found is None:
+        cluster_node = self._open_cluster().get_node_from_key(key)
+        if cluster_node is None:
             raise RedisClusterException(f"no node has the slot of {key}")
-        return self._node(found)
+        return self._node(cluster_node)
 
     def nodes(self) -> list[RedisNode]:
         return [self._node(each) for each in self._open_cluster().get_primaries()]
@@ -242,13 +242,13 @@ class _Cluster:
             )
         return self._cluster
 
-    def _node(self, found: ClusterNode) -> RedisNode:
-        node = self._nodes.get(found.name)
+    def _node(self, cluster_node: ClusterNode) -> RedisNode:
+        node = self._nodes.get(cluster_node.name)
         if node is None:
-            _check_host(found.host, self._allows_any_host)
+            _check_host(cluster_node.host, self._allows_any_host)
             # A client for this node alone: the client of the cluster would follow redirections and repeat commands.
-            client = Redis(host=found.host, port=found.port, **self._options)
-            node = self._nodes[found.name] = RedisNode(f"redis {found.name}", client)
+            client = Redis(host=cluster_node.host, port=cluster_node.port, **self._options)
+            node = self._nodes[cluster_node.name] = RedisNode(f"redis {cluster_node.name}", client)
         return node
 
 

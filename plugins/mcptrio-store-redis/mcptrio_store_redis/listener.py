@@ -85,14 +85,14 @@ class ChannelListener:
         The message ``None`` means that the subscription to its channel has begun.
         """
         with self._lock:
-            taken = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
-            for channel, payload in taken:
+            messages = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
+            for channel, payload in messages:
                 if payload is not None:
                     self._bytes -= len(payload)
                     self._signals.discard((channel, payload))
             has_lost, self._has_lost = self._has_lost, False
             self._is_pending = bool(self._messages)
-            return taken, has_lost, self._is_pending
+            return messages, has_lost, self._is_pending
 
     def stop(self) -> None:
         """Make :meth:`run` return, within half a second if the engine answers."""
