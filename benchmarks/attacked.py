@@ -1,7 +1,7 @@
 """Latency of a healthy client under attack: ``python -m benchmarks.attacked`` in the folder of the project.
 
 Needs Linux and what the tests need. Server, attacker and healthy client are separate processes; each attack has a new
-server. Latency is compared only with that at rest, seconds before, of the same server.
+server. Latency is compared only with the latency of the same server at rest, measured seconds before.
 """
 
 from __future__ import annotations

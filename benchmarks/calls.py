@@ -1,7 +1,7 @@
 """The requests of load generators, in both kinds of revision, encoded beforehand except for the number.
 
-Encoding must not cost the generator time during a measurement. A call has a hole for its id, and all ids have the same
-length, so a call is three concatenated pieces of bytes.
+Encoding must not cost the generator time during a measurement. All ids have the same length, so a call is three
+pieces of bytes: the text before its id, the id, and the text after it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/console.py
 
 The page of requests is measured while 1,000 other requests are in flight, and the page of sessions with 10,000 idle
-sessions. Rounds with a viewer and without alternate in the same server, so that other work of the machine meets both.
+sessions. Rounds with a viewer and without alternate in the same server, so that other work of the machine affects both.
 The median of the rounds counts. The last column is the processor time of the viewer without calls, which other work of
 the machine changes least: the share of a core that calls cannot use. It needs the distribution mcptrio-console.
 """

@@ -3,9 +3,9 @@
     python benchmarks/telemetry.py
     python benchmarks/telemetry.py --before ../an-older-checkout
 
-The servers run at the same time and are measured in alternating rounds, so that other work of the machine meets all of
-them. The median of the rounds counts. A share is the median of the shares of each round, because the machine is faster
-in some rounds than in others.
+The servers run at the same time and are measured in alternating rounds, so that other work of the machine affects all
+of them. The median of the rounds counts. A share is the median of the shares of each round, because the machine is
+faster in some rounds than in others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Bridge:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._thread = threading.Thread(target=trio.run, args=(self._live,), name="mcptrio")
+        self._thread = threading.Thread(target=trio.run, args=(self._run,), name="mcptrio")
         self._thread.start()
         try:
             await asyncio.shield(self._ready)
@@ -50,7 +50,7 @@ class Bridge:
         """Run a function with the client in Trio, and return its result or raise its exception."""
         answer: asyncio.Future[T] = self._loop.create_future()
         scope = trio.CancelScope()
-        self._token.run_sync_soon(self._nursery.start_soon, self._do, work, answer, scope)
+        self._token.run_sync_soon(self._nursery.start_soon, self._run_work, work, answer, scope)
         try:
             return await answer
         finally:
@@ -58,29 +58,29 @@ class Bridge:
 
     # In Trio's thread
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         self._token, self._stop = trio.lowlevel.current_trio_token(), trio.Event()
         try:
             async with mcptrio.connect(self._target) as self._client, trio.open_nursery() as self._nursery:
-                self._tell(self._ready, None, None)
+                self._settle(self._ready, None, None)
                 await self._stop.wait()
                 self._nursery.cancel_scope.cancel()
         except mcptrio.MCPTrioError as error:
-            self._tell(self._ready, None, error)
+            self._settle(self._ready, None, error)
 
-    async def _do(
+    async def _run_work(
         self, work: Callable[[mcptrio.Client], Awaitable[T]], answer: asyncio.Future[T], scope: trio.CancelScope
     ) -> None:
         with scope:
             try:
                 result = await work(self._client)
             except mcptrio.MCPTrioError as error:
-                self._tell(answer, None, error)
+                self._settle(answer, None, error)
             else:
-                self._tell(answer, result, None)
+                self._settle(answer, result, None)
 
-    def _tell(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-        def settle() -> None:
+    def _settle(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        def set_outcome() -> None:
             if future.done():
                 return
             if error is not None:
@@ -88,7 +88,7 @@ class Bridge:
             else:
                 future.set_result(result)
 
-        self._loop.call_soon_threadsafe(settle)
+        self._loop.call_soon_threadsafe(set_outcome)
 
     async def _join(self) -> None:
         await asyncio.to_thread(self._thread.join)

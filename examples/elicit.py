@@ -51,7 +51,7 @@ class Restaurant:
                 return "The user does not want a table."
             table = answer.content
         else:
-            raise ToolError("this client cannot ask its user: ask yourself, and say how many with `guests`")
+            raise ToolError("this client has no forms; ask the user for the number of guests, and pass it as `guests`")
         # In 2026-07-28 the question below may make this handler run again, even on another replica. `once` reserves the
         # table only once.
         number = await ctx.once(self._reserve, table.guests, table.area)

@@ -1,4 +1,4 @@
-"""A plugin with state, settings, a lifespan, progress and a template that completes, and its tests, in 60 lines.
+"""A plugin with state, settings, a lifespan, progress, a resource template with completion, and a test, in 60 lines.
 
 Run it: mcptrio serve --stdio --plugin examples/garden.py
 Test it: pytest examples/garden.py
@@ -24,7 +24,7 @@ class Garden:
         self.beds: dict[str, int] = {}
 
     @lifespan
-    async def opened(self) -> AsyncGenerator[None]:
+    async def load_and_save(self) -> AsyncGenerator[None]:
         if self.file is not None and await self.file.exists():
             self.beds = dict.fromkeys((await self.file.read_text()).split(), 0)
         yield

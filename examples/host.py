@@ -37,7 +37,7 @@ async def read_line(prompt: str) -> str:
     return await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
 
 
-async def agree(request: ApprovalRequest) -> bool:
+async def approve(request: ApprovalRequest) -> bool:
     """Ask the user before anything is sent. The text of the request is complete, however long it is."""
     return (await read_line(f"{request}\nyes or no? ")).strip() == "yes"
 
@@ -48,7 +48,7 @@ async def fill_in(form: Form) -> dict[str, Any] | None:
     return json.loads(line) if line.strip() else None
 
 
-async def talk(host: mcptrio.Host) -> None:
+async def run_prompt(host: mcptrio.Host) -> None:
     tools = await host.tools().all()
     for tool in tools.items:
         print(f"{tool.name}: {(tool.description or '').partition(chr(10))[0]}")
@@ -70,12 +70,12 @@ async def talk(host: mcptrio.Host) -> None:
 async def main() -> None:
     handlers = Handlers(elicit=fill_in)
     if len(sys.argv) > 1:
-        host = mcptrio.Host.from_mcp_json(sys.argv[1], approve=agree, handlers=handlers)
+        host = mcptrio.Host.from_mcp_json(sys.argv[1], approve=approve, handlers=handlers)
     else:
         servers = {"hello": server("hello"), "tables": server("elicit")}
-        host = mcptrio.Host(servers, approve=agree, handlers=handlers)
+        host = mcptrio.Host(servers, approve=approve, handlers=handlers)
     async with host:
-        await talk(host)
+        await run_prompt(host)
 
 
 if __name__ == "__main__":

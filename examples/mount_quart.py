@@ -49,7 +49,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
     server.add_tool(sign, read_only=False)
     endpoint = asgi_app(server)
 
-    async def both(scope: Any, receive: Any, send: Any) -> None:
+    async def route(scope: Any, receive: Any, send: Any) -> None:
         """Pass requests for /mcp to the endpoint, and everything else, with the lifespan, to the application."""
         if scope["type"] == "http" and scope["path"] == "/mcp":
             await endpoint(scope, receive, send)
@@ -57,7 +57,7 @@ async def main(port: int = 8000, *, task_status: trio.TaskStatus[str] = trio.TAS
             await app(scope, receive, send)
 
     async with endpoint.running(), trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve_asgi, both, bind=f"127.0.0.1:{port}"))
+        urls = await nursery.start(partial(serve_asgi, route, bind=f"127.0.0.1:{port}"))
         print(f"serving {urls[0]}/mcp and {urls[0]}/guests", flush=True)
         task_status.started(urls[0])
 

@@ -79,7 +79,7 @@ class Notes:
         return f"Summarize in one sentence:\n\n{await self.read(name)}"
 
     @lifespan
-    async def kept(self) -> AsyncGenerator[None]:
+    async def load_and_save(self) -> AsyncGenerator[None]:
         file = None if self._file is None else trio.Path(self._file)
         if file is not None and await file.exists():
             self._texts.update(json.loads(await file.read_text("utf-8")))

@@ -75,19 +75,19 @@ async def serve(
 ) -> None:
     """Accept connections, and serve each one as a session."""
 
-    async def connected(stream: trio.SocketStream) -> None:
+    async def serve_connection(stream: trio.SocketStream) -> None:
         async with stream:
             channel = adapt_channel(LSPChannel(stream), form="bytes", name="lsp")
             # An error of one connection is logged, and the others continue.
             await engine.run_guarded(partial(engine.serve, channel), "a connection")
 
-    async with trio.open_nursery() as connections, trio.open_nursery() as accepting:
-        accept = partial(trio.serve_tcp, connected, port, host="127.0.0.1", handler_nursery=connections)
-        listeners: list[trio.SocketListener] = await accepting.start(accept)
+    async with trio.open_nursery() as connections, trio.open_nursery() as acceptors:
+        accept = partial(trio.serve_tcp, serve_connection, port, host="127.0.0.1", handler_nursery=connections)
+        listeners: list[trio.SocketListener] = await acceptors.start(accept)
         task_status.started([f"lsp://127.0.0.1:{listeners[0].socket.getsockname()[1]}"])
         # Accept no new connections. The server ends the open ones.
         await stopping.wait()
-        accepting.cancel_scope.cancel()
+        acceptors.cancel_scope.cancel()
 
 
 @hookimpl

@@ -1,13 +1,19 @@
 """The plugins that ship: each is in docs/plugins.md, and its README matches the code.
 
-Settings with their defaults, tools under the names that clients see, and examples that load.
+Settings with their defaults, tools under the names that clients see, examples that load, and first examples that print
+what is shown.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sqlite3
+import subprocess
+import sys
 import tomllib
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +141,58 @@ def test_every_tool_is_in_the_readme_as_clients_see_it(name: str, tmp_path: Path
 def test_every_readme_calls_a_tool_before_its_settings(name: str, tmp_path: Path) -> None:
     plugin = loaded(name, PluginTables(tables={name: EVERYTHING_ON.get(name, {})}, folder=tmp_path))
     start = readme(name).partition("## Configuration\n")[0]
-    called = re.findall(rf"^mcptrio call --plugin {name} (\w+)", start, re.MULTILINE)
+    called = re.findall(rf"^(?:\$ )?mcptrio call --plugin {name} (\w+)", start, re.MULTILINE)
 
     assert called
     assert set(called) <= set(plugin.offers["tools"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the files that the first examples of the READMEs use."""
+    files = {
+        "site/README.md": "# Site\n",
+        "site/docs/tea.md": "The tea is green.\n",
+        "skills/git-workflow/SKILL.md": "---\nname: git-workflow\ndescription: Commit and review changes\n---\n",
+        "shapes.py": "class Square:\n    def __init__(self, side: float) -> None:\n        self.side = side\n\n"
+        "    def area(self) -> float:\n        return self.side**2\n",
+        "main.py": "from shapes import Square\n\nsquare = Square(2)\nprint(square.area())\n",
+        "birds.csv": "name;count\nfinch;10\n",
+        "petstore.yaml": "openapi: 3.1.0\ninfo: {title: Pets, version: '1'}\npaths:\n  /pets/{id}:\n    get:\n"
+        "      operationId: getPet\n      summary: Get a pet.\n      responses: {'200': {description: A pet}}\n"
+        "      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "projects").mkdir()
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total REAL)")
+        database.execute("INSERT INTO orders (total) VALUES (9.5), (20)")
+    for variable in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{variable}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{variable}_EMAIL", "ada@example.com")
+        monkeypatch.setenv(f"GIT_{variable}_DATE", "2026-03-02T12:00:00Z")
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "Describe the tea"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path / "site", check=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in [*SHIPPED, "everything"] if "```console\n$ " in readme(name) and name != "authserver"]
+)
+def test_first_example_of_the_readme_prints_what_is_shown(name: str, folder: Path) -> None:
+    start, _, rest = readme(name).partition("```console\n")
+    lines = rest.partition("```")[0].splitlines()
+    if "```toml\n" in start:
+        (folder / "mcptrio.toml").write_text(start.partition("```toml\n")[2].partition("```")[0])
+    script = "\n".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
+    done = subprocess.run(["bash", "-ec", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.stdout.splitlines() == [line for line in lines if not line.startswith("$ ")], done.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if "```toml" in readme(name)])

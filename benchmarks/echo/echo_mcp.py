@@ -1,6 +1,7 @@
 """The same tools on the official Python SDK: ``python echo_mcp.py stdio``, or ``http PORT``.
 
-Over stdio it has only the echo tool, as the others. The variable ``BENCHMARK_TOOLS`` is the number of further tools.
+Over stdio it has only the echo tool, like the other servers. The variable ``BENCHMARK_TOOLS`` is the number of further
+tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The least that spans can cost: one span of the OpenTelemetry SDK for each request, without attributes and parent."""
+"""The least that spans can cost: one span of the OpenTelemetry SDK for each request, without attributes or a parent."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def user() -> None:
 
 @user.command("add")
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, help="A scope the user may grant; all of them without.")
+@click.option("--scope", "scopes", multiple=True, help="A scope that the user may grant. Default: all scopes.")
 @location_options
 def add(name: str, scopes: Sequence[str], location: StoreLocation) -> None:
     """Add the user NAME, or give them another password and other scopes."""
@@ -113,7 +113,7 @@ def _password() -> str:
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != password:
-        raise ValueError("the two passwords are not the same")
+        raise ValueError("expected the same password twice, got two different ones")
     return password
 
 

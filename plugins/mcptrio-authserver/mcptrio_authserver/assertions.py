@@ -56,11 +56,11 @@ def issuer_of(config: Config, assertion: str) -> tuple[str, TrustedIssuer]:
     try:
         issuer = peek(assertion).claims.get("iss")
     except BadToken as error:
-        raise _bad(str(error)) from None
+        raise _invalid_assertion(str(error)) from None
     for name, trusted in config.trusted_issuers.items():
         if trusted.issuer == issuer:
             return name, trusted
-    raise _bad("expected an issuer that is trusted here")
+    raise _invalid_assertion("iss: expected an issuer in trusted_issuers of the settings")
 
 
 def accept_assertion(
@@ -99,17 +99,17 @@ def accept_assertion(
             max_lifetime=_MAX_LIFETIME_SECONDS,
         )
     except BadToken as error:
-        raise _bad(str(error)) from None
+        raise _invalid_assertion(str(error)) from None
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
-        raise _bad(f"sub: expected 1 to {_MAX_SUBJECT_CHARS} printable characters")
+        raise _invalid_assertion(f"sub: expected 1 to {_MAX_SUBJECT_CHARS} printable characters")
     if is_jag:
         return _accept_id_jag(ledger, config, client, trusted, name, claims, form)
     if client is not None and client.is_public:
         # Any program can name a public client, so its name would prove nothing.
-        raise Refusal("invalid_client", "expected a client that authenticates, or none", status=401)
+        raise Refusal("invalid_client", "expected a client that authenticates, or no client", status=401)
     if not any(_matches(subject, pattern) for pattern in trusted.subjects):
-        raise _bad("sub: expected a workload that the settings allow")
+        raise _invalid_assertion("sub: expected a subject that matches `subjects` of the trusted issuer")
     return AcceptedAssertion(
         subject=f"{name}:{subject}",
         client_id=client.id if client is not None else f"{name}:{subject}",
@@ -130,23 +130,23 @@ def _accept_id_jag(
     if client is None or client.is_public:
         raise Refusal("invalid_client", "expected a client that authenticates", status=401)
     if claims.get("client_id") != client.id:
-        raise _bad("client_id: expected the client that authenticates")
+        raise _invalid_assertion("client_id: expected the id of the authenticated client")
     id = claims.get("jti")
     if not isinstance(id, str) or not id:
-        raise _bad("jti: expected a value, got none")
+        raise _invalid_assertion("jti: expected a value, got none")
     key = digest_of(f"{trusted.issuer} {id}")
     if ledger.get("jag", key) is not None:
-        raise _bad("jti: the assertion was used before")
+        raise _invalid_assertion("jti: the assertion was used before")
     if ledger.count("jag") >= _MAX_REMEMBERED:
         raise too_often(_SKEW_SECONDS)
     # Remembered until it expires: an ID-JAG is valid once.
     ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW_SECONDS)
-    named = claims.get("resource")
-    if not isinstance(named, str):
-        raise _bad("resource: expected the MCP server it is for")
-    resource = resource_of(config, named)
+    audience = claims.get("resource")
+    if not isinstance(audience, str):
+        raise _invalid_assertion("resource: expected the URL of an MCP server")
+    resource = resource_of(config, audience)
     if "resource" in form and resource_of(config, form["resource"]) != resource:
-        raise Refusal("invalid_target", "resource: expected the one of the assertion")
+        raise Refusal("invalid_target", "resource: expected the resource of the assertion")
     scope = claims.get("scope")
     allowed = scope.split() if isinstance(scope, str) else None
     return AcceptedAssertion(
@@ -161,5 +161,5 @@ def _matches(subject: str, pattern: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), subject) is not None
 
 
-def _bad(description: str) -> Refusal:
+def _invalid_assertion(description: str) -> Refusal:
     return Refusal("invalid_grant", f"assertion: {description}")

@@ -110,16 +110,16 @@ def read_authorization_request(
 
     Raises:
         ReturnedRefusal: The request is refused; the client receives the error.
-        Refusal: The request is refused; the user sees the error, because client or redirect URI are not certain.
+        Refusal: The request is refused; the user sees the error, because the client or its redirect URI is unknown.
     """
     if client is None:
-        raise Refusal("invalid_client", "client_id: unknown client; it may have to register again")
+        raise Refusal("invalid_client", "client_id: unknown client; register it again")
     redirect = query.get("redirect_uri")
     if redirect is None and len(client.redirect_uris) == 1:
         [redirect] = client.redirect_uris
     if redirect is None or not is_registered(redirect, client.redirect_uris):
         raise Refusal(
-            "invalid_request", "redirect_uri: expected one that the client has registered, character for character"
+            "invalid_request", "redirect_uri: expected a registered redirect URI of the client, character for character"
         )
     # From here on the redirect URI is valid, so errors may be returned to the client.
     state, issuer = query.get("state"), config.issuer
@@ -133,14 +133,14 @@ def read_authorization_request(
         )
 
     if query.get("response_type") != "code":
-        given = "unsupported_response_type" if "response_type" in query else "invalid_request"
-        raise refused(given, "response_type: expected code")
+        error = "unsupported_response_type" if "response_type" in query else "invalid_request"
+        raise refused(error, "response_type: expected code")
     if query.get("response_mode", "query") != "query":
         raise refused("invalid_request", "response_mode: expected query")
     # OpenID Connect Core section 6: refused, because their parameters would otherwise be ignored without notice.
     if "request" in query or "request_uri" in query:
         name = "request" if "request" in query else "request_uri"
-        raise refused(f"{name}_not_supported", "expected the parameters themselves")
+        raise refused(f"{name}_not_supported", f"{name}: expected the parameters in the query itself")
     if "authorization_code" not in client.grant_types:
         raise refused("unauthorized_client", "the client is not registered for authorization codes")
     # OAuth 2.1 section 7.5: with plain, a stolen request would reveal the verifier.
@@ -151,7 +151,7 @@ def read_authorization_request(
         raise refused("invalid_request", "code_challenge: expected 43 characters of base64url")
     key = query.get("dpop_jkt")
     if key is not None and not _CHALLENGE.fullmatch(key):
-        raise refused("invalid_request", "dpop_jkt: expected the thumbprint of a key")
+        raise refused("invalid_request", "dpop_jkt: expected a JWK thumbprint of 43 characters of base64url")
     try:
         resource = resource_of(config, query.get("resource"))
         scopes = granted_scopes(config, query.get("scope"), client.scopes)

@@ -64,27 +64,27 @@ def read_credentials(form: Mapping[str, str], authorization: str | None) -> Unve
     """
     if authorization is not None:
         if "client_secret" in form or "client_assertion" in form:
-            raise Refusal("invalid_request", "expected one way of client authentication, got several")
+            raise Refusal("invalid_request", "expected one method of client authentication, got several")
         id, secret = _basic(authorization)
         if form.get("client_id", id) != id:
-            raise Refusal("invalid_request", "client_id: expected the one that authenticates")
+            raise Refusal("invalid_request", "client_id: expected the id of the client that authenticates")
         return UnverifiedClient(client_id=id, method="client_secret_basic", secret=secret)
     if "client_assertion" in form or "client_assertion_type" in form:
         if "client_secret" in form:
-            raise Refusal("invalid_request", "expected one way of client authentication, got several")
+            raise Refusal("invalid_request", "expected one method of client authentication, got several")
         if form.get("client_assertion_type") != ASSERTION:
             raise Refusal("invalid_request", f"client_assertion_type: expected {ASSERTION}")
         assertion = form.get("client_assertion", "")
         try:
             subject = peek(assertion).claims.get("sub")
         except BadToken as error:
-            raise _unknown(f"client_assertion: {error}") from None
+            raise _invalid_client(f"client_assertion: {error}") from None
         if not isinstance(subject, str) or form.get("client_id", subject) != subject:
-            raise _unknown("client_assertion: expected the client's id as its subject")
+            raise _invalid_client("client_assertion: expected the client's id as its subject")
         return UnverifiedClient(client_id=subject, method="private_key_jwt", assertion=assertion)
     if "client_id" not in form:
         if "client_secret" in form:
-            raise Refusal("invalid_request", "client_id: expected one with the secret")
+            raise Refusal("invalid_request", "client_id: expected it together with client_secret")
         return None
     if "client_secret" in form:
         return UnverifiedClient(client_id=form["client_id"], method="client_secret_post", secret=form["client_secret"])
@@ -100,7 +100,7 @@ def authenticate_client(
         Refusal: ``invalid_client`` for all errors, or too many attempts.
     """
     if credentials is None:
-        raise _unknown("expected a client that is named or authenticates")
+        raise _invalid_client("client_id: expected a client, got none")
     client = find_client(ledger, config, credentials.client_id)
     if client is not None and client.is_public and credentials.method == "none":
         return client
@@ -114,7 +114,7 @@ def authenticate_client(
     else:
         _check_secret(client, credentials)
     if client is None:
-        raise _unknown("the client is not known, or did not authenticate")
+        raise _invalid_client("unknown client, or client authentication failed")
     forget_attempts(ledger, rate, key)
     return client
 
@@ -127,14 +127,14 @@ def _check_secret(client: RegisteredClient | None, credentials: UnverifiedClient
     if client is not None and client.is_trusted and client.secret_digest is not None:
         methods = {"client_secret_basic", "client_secret_post"}
     if not is_valid or credentials.method not in methods:
-        raise _unknown("the client is not known, or did not authenticate")
+        raise _invalid_client("unknown client, or client authentication failed")
 
 
 def _check_assertion(
     ledger: Ledger, config: Config, client: RegisteredClient | None, assertion: str, now: float
 ) -> None:
     if client is None or client.auth_method != "private_key_jwt":
-        raise _unknown("the client is not known, or did not authenticate")
+        raise _invalid_client("unknown client, or client authentication failed")
     try:
         if client.keys is not None:
             keys = KeySet.read(client.keys)
@@ -152,23 +152,23 @@ def _check_assertion(
             max_lifetime=_MAX_LIFETIME_SECONDS,
         )
     except (BadToken, BadKey) as error:
-        raise _unknown(f"client_assertion: {error}") from None
+        raise _invalid_client(f"client_assertion: {error}") from None
     if claims.get("iss") != client.id or claims.get("sub") != client.id:
-        raise _unknown("client_assertion: expected the client's id as issuer and subject")
+        raise _invalid_client("client_assertion: expected the client's id as issuer and subject")
     expires, id = claims["exp"], claims.get("jti")
     if not isinstance(id, str) or not id:
-        raise _unknown("client_assertion: expected a jti")
+        raise _invalid_client("client_assertion: expected a jti")
     key = digest_of(f"{client.id} {id}")
     # RFC 7523 section 3: an assertion with a used jti is a replay.
     if ledger.get("assertion", key) is not None:
-        raise _unknown("client_assertion: it was used before")
+        raise _invalid_client("client_assertion: it was used before")
     if ledger.count("assertion", client.id) >= _MAX_ASSERTIONS:
         raise too_often(_MAX_LIFETIME_SECONDS)
     ledger.put("assertion", key, {}, until=expires + _SKEW_SECONDS, group=client.id)
 
 
 def _basic(authorization: str) -> tuple[str, str]:
-    problem = _unknown("Authorization: expected Basic with the client's id and secret")
+    problem = _invalid_client("Authorization: expected Basic with the client's id and secret")
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() != "basic" or len(rest) > 4 * MAX_TOKEN_CHARS:
         raise problem
@@ -183,5 +183,5 @@ def _basic(authorization: str) -> tuple[str, str]:
     return unquote_plus(id), unquote_plus(secret)
 
 
-def _unknown(description: str) -> Refusal:
+def _invalid_client(description: str) -> Refusal:
     return Refusal("invalid_client", description, status=401, headers={"WWW-Authenticate": 'Basic realm="token"'})

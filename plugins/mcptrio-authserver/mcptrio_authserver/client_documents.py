@@ -83,7 +83,7 @@ def is_document(client_id: str, config: Config) -> bool:
     if parts.path in ("", "/") or "." in segments or ".." in segments:
         raise problem
     if config.client_document_hosts and host not in config.client_document_hosts:
-        raise Refusal("invalid_client", f"client_id: documents of {host} are not accepted here")
+        raise Refusal("invalid_client", f"client_id: expected a host in client_document_hosts, got {host}")
     return True
 
 
@@ -152,7 +152,7 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
     except Refusal as refusal:
         raise Refusal("invalid_client", f"{refusal.description} at {shown(client_id)}") from None
     if metadata.name is None:
-        raise Refusal("invalid_client", f"client_name: expected one at {shown(client_id)}")
+        raise Refusal("invalid_client", f"client_name: expected a name, got none at {shown(client_id)}")
     if metadata.auth_method not in ("none", "private_key_jwt"):
         raise Refusal(
             "invalid_client",

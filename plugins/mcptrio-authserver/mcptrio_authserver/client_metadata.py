@@ -61,36 +61,36 @@ def read_client_metadata(
         Refusal: ``invalid_redirect_uri`` or ``invalid_client_metadata``.
     """
     redirects = _texts(document, "redirect_uris", _MAX_REDIRECTS)
-    stated = document.get("application_type")
-    if stated not in (None, "web", "native"):
-        raise _wrong("application_type: expected web or native")
+    application_type = document.get("application_type")
+    if application_type not in (None, "web", "native"):
+        raise _invalid_metadata("application_type: expected web or native")
     for uri in redirects or ():
         try:
             # OpenID Connect defaults to web; but clients before 2026-07-28 omit the type and are native.
-            check_redirect_uri(uri, stated, app_schemes)
+            check_redirect_uri(uri, application_type, app_schemes)
         except ValueError as error:
             raise Refusal("invalid_redirect_uri", str(error)) from None
     grants = _texts(document, "grant_types", _MAX_ENTRIES) or ("authorization_code",)
     if "authorization_code" in grants and not redirects:
         raise Refusal("invalid_redirect_uri", "redirect_uris: expected at least one")
-    known = tuple(grant for grant in grants if grant in _GRANTS)
-    if not known:
-        raise _wrong(f"grant_types: expected some of {', '.join(_GRANTS)}, got none of them")
+    grant_types = tuple(grant for grant in grants if grant in _GRANTS)
+    if not grant_types:
+        raise _invalid_metadata(f"grant_types: expected some of {', '.join(_GRANTS)}, got none of them")
     responses = _texts(document, "response_types", _MAX_ENTRIES)
     if responses is not None and responses and "code" not in responses:
-        raise _wrong("response_types: expected code")
+        raise _invalid_metadata("response_types: expected code")
     method = document.get("token_endpoint_auth_method", default_method)
     if method not in AUTH_METHODS:
-        raise _wrong(f"token_endpoint_auth_method: expected one of {', '.join(AUTH_METHODS)}")
+        raise _invalid_metadata(f"token_endpoint_auth_method: expected one of {', '.join(AUTH_METHODS)}")
     keys, jwks_uri = _keys(document)
     if method == "private_key_jwt" and keys is None and jwks_uri is None:
-        raise _wrong("jwks: expected keys, or jwks_uri, for private_key_jwt")
+        raise _invalid_metadata("jwks: expected keys, or jwks_uri, for private_key_jwt")
     return RegistrationMetadata(
         name=_name(document),
         redirect_uris=redirects or (),
-        grant_types=known,
+        grant_types=grant_types,
         auth_method=method,
-        application_type=stated or ("native" if any(map(is_local, redirects or ())) else "web"),
+        application_type=application_type or ("native" if any(map(is_local, redirects or ())) else "web"),
         keys=keys if method == "private_key_jwt" else None,
         jwks_uri=jwks_uri if method == "private_key_jwt" else None,
         scopes=_scopes(document),
@@ -102,26 +102,26 @@ def _name(document: Mapping[str, Any]) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str) or len(name) > _MAX_NAME_CHARS:
-        raise _wrong(f"client_name: expected at most {_MAX_NAME_CHARS} characters")
+        raise _invalid_metadata(f"client_name: expected at most {_MAX_NAME_CHARS} characters")
     # Users read the name on the consent page: control and formatting characters could hide or reverse the text around
     # it.
-    kept = "".join(each for each in name if unicodedata.category(each)[0] not in "CZ" or each == " ")
-    return " ".join(kept.split()) or None
+    visible = "".join(each for each in name if unicodedata.category(each)[0] not in "CZ" or each == " ")
+    return " ".join(visible.split()) or None
 
 
 def _keys(document: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str | None]:
     keys, uri = document.get("jwks"), document.get("jwks_uri")
     if keys is not None and uri is not None:
-        raise _wrong("jwks: expected jwks or jwks_uri, got both")
+        raise _invalid_metadata("jwks: expected jwks or jwks_uri, got both")
     if keys is not None and not (
         isinstance(keys, dict) and isinstance(keys.get("keys"), list) and len(keys["keys"]) <= _MAX_KEYS
     ):
-        raise _wrong(f"jwks: expected a JSON Web Key set of at most {_MAX_KEYS} keys")
+        raise _invalid_metadata(f"jwks: expected a JSON Web Key set of at most {_MAX_KEYS} keys")
     if uri is not None:
         try:
             check_url(uri if isinstance(uri, str) else "", "jwks_uri")
         except AuthorizationError as error:
-            raise _wrong(str(error)) from None
+            raise _invalid_metadata(str(error)) from None
     return keys, uri
 
 
@@ -130,7 +130,7 @@ def _scopes(document: Mapping[str, Any]) -> tuple[str, ...] | None:
     if scope is None:
         return None
     if not isinstance(scope, str) or len(scope) > 4096:
-        raise _wrong("scope: expected scopes with spaces between them")
+        raise _invalid_metadata("scope: expected scopes with spaces between them")
     return tuple(dict.fromkeys(scope.split())) or None
 
 
@@ -144,5 +144,5 @@ def _texts(document: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]
     return tuple(value)
 
 
-def _wrong(description: str) -> Refusal:
+def _invalid_metadata(description: str) -> Refusal:
     return Refusal("invalid_client_metadata", description)

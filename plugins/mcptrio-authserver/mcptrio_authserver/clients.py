@@ -129,6 +129,6 @@ def remove_client(ledger: Ledger, id: str) -> tuple[bool, int]:
     Returns:
         True if the client was stored, and the number of ended grants.
     """
-    known = [ledger.delete(kind, id) for kind in ("client", "document")]
+    deletions = [ledger.delete(kind, id) for kind in ("client", "document")]
     grants = [grant for grant in list_grants(ledger) if grant.client_id == id]
-    return any(known), sum(end_grant(ledger, grant.id) for grant in grants)
+    return any(deletions), sum(end_grant(ledger, grant.id) for grant in grants)

@@ -132,15 +132,15 @@ def redeem_code(
         raise Refusal("invalid_grant", "code: expected a valid code of this client")
     # OAuth 2.1 omits the redirect URI here; if a client sends it, it has to match.
     if form.get("redirect_uri", code.redirect_uri) != code.redirect_uri:
-        raise Refusal("invalid_grant", "redirect_uri: expected the one of the authorization request")
+        raise Refusal("invalid_grant", "redirect_uri: expected the redirect URI of the authorization request")
     verifier = form.get("code_verifier", "")
     if not _VERIFIER.fullmatch(verifier) or not hmac.compare_digest(_challenge(verifier), code.challenge):
-        raise Refusal("invalid_grant", "code_verifier: expected the one of the authorization request")
+        raise Refusal("invalid_grant", "code_verifier: expected the verifier of the code_challenge")
     if "resource" in form and resource_of(config, form["resource"]) != code.resource:
-        raise Refusal("invalid_target", "resource: expected the one of the authorization request")
+        raise Refusal("invalid_target", "resource: expected the resource of the authorization request")
     # RFC 9449 section 10: a code bound to a key is useless to a thief.
     if code.dpop_key is not None and dpop_key != code.dpop_key:
-        raise Refusal("invalid_dpop_proof", "expected a proof with the key of the authorization request")
+        raise Refusal("invalid_dpop_proof", "expected a DPoP proof with the key of the authorization request")
     return code
 
 

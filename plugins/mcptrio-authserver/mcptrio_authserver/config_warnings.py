@@ -20,16 +20,16 @@ def config_warnings(config: Config) -> Sequence[str]:
 
     if not config.issuer:
         return ["issuer is not set, so there is no authorization server"]
-    found = []
+    warnings = []
     if not config.scopes:
-        found.append("scopes are not set, so no token has the scope that a server may require")
+        warnings.append("scopes are not set, so no token has the scope that a server may require")
     # Without I/O, so users in a database are not looked for.
     if config.upstream is None and config.ledger is None:
         try:
             users = read_users(config.folder / "users")
         except ConfigError as error:
-            found.append(str(error))
+            warnings.append(str(error))
         else:
             if not users and not config.clients and not config.trusted_issuers:
-                found.append("no user can log in; add one: python -m mcptrio_authserver user add NAME")
-    return found
+                warnings.append("no user can log in; add one: python -m mcptrio_authserver user add NAME")
+    return warnings

@@ -78,11 +78,11 @@ def _read(text: bytes) -> Mapping[str, str]:
         pairs = parse_qsl(text.decode("utf-8"), max_num_fields=_MAX_FIELDS, errors="strict")
     except ValueError:
         raise Refusal("invalid_request", f"expected at most {_MAX_FIELDS} parameters of UTF-8 text") from None
-    read: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in pairs:
         # Two readers could use different values of a repeated parameter.
-        if name in read:
+        if name in parameters:
             error = "invalid_target" if name == "resource" else "invalid_request"
             raise Refusal(error, f"{name[:40]}: expected once, got twice")
-        read[name] = value
-    return read
+        parameters[name] = value
+    return parameters

@@ -120,7 +120,7 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> To
     Raises:
         Refusal: ``invalid_grant``.
     """
-    problem = Refusal("invalid_grant", "refresh_token: expected a valid one of this client")
+    problem = Refusal("invalid_grant", "refresh_token: expected a valid refresh token of this client")
     record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None else None
     if record is None or grant is None or grant.client_id != client_id:
@@ -144,9 +144,9 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> To
 
 def rotate_refresh_token(ledger: Ledger, config: Config, grant: TokenGrant, token: str, now: float) -> str:
     """Mark a refresh token as used and return the next one."""
-    before = ledger.get("refresh", digest_of(token))
+    record = ledger.get("refresh", digest_of(token))
     # The leeway begins with the first use.
-    used = now if before is None or before["used"] is None else before["used"]
+    used = now if record is None or record["used"] is None else record["used"]
     ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": used}, until=grant.ends, group=grant.id)
     grant.save(ledger, config)
     return _issue(ledger, config, grant, now)

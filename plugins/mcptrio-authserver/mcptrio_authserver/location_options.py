@@ -53,11 +53,19 @@ _OPTIONS: Final = (
         envvar=f"{_VARIABLE}_LEDGER_URL",
         help="The database of the server's settings, instead of a folder.",
     ),
-    click.option("--prefix", default="mcptrio", envvar=f"{_VARIABLE}_LEDGER_PREFIX", help="Its `prefix`."),
-    click.option("--insecure", is_flag=True, envvar=f"{_VARIABLE}_LEDGER_INSECURE", help="Its `insecure`."),
-    click.option("--ca-file", type=_FILE, envvar=f"{_VARIABLE}_LEDGER_CA_FILE", help="Its `ca_file`."),
+    click.option("--prefix", default="mcptrio", envvar=f"{_VARIABLE}_LEDGER_PREFIX", help="`prefix` of the database."),
     click.option(
-        "--password-file", type=_FILE, envvar=f"{_VARIABLE}_LEDGER_PASSWORD_FILE", help="Its `password_file`."
+        "--insecure",
+        is_flag=True,
+        envvar=f"{_VARIABLE}_LEDGER_INSECURE",
+        help="`insecure` of the database.",
+    ),
+    click.option("--ca-file", type=_FILE, envvar=f"{_VARIABLE}_LEDGER_CA_FILE", help="`ca_file` of the database."),
+    click.option(
+        "--password-file",
+        type=_FILE,
+        envvar=f"{_VARIABLE}_LEDGER_PASSWORD_FILE",
+        help="`password_file` of the database.",
     ),
 )
 

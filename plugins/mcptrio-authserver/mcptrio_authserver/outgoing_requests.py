@@ -140,8 +140,8 @@ class OutgoingRequests:
         assert settings is not None
         if self._provider is None or self._provider[0] <= self._clock():
             try:
-                found = await self._drive(find_provider(settings), named=True)
-                self._provider = (self._clock() + _METADATA_CACHE_SECONDS, found)
+                endpoints = await self._drive(find_provider(settings), named=True)
+                self._provider = (self._clock() + _METADATA_CACHE_SECONDS, endpoints)
             except Refusal as refusal:
                 self._provider = (self._clock() + _RETRY_SECONDS, refusal)
         provider = self._provider[1]
@@ -162,21 +162,21 @@ class OutgoingRequests:
 
     async def _find_jwks_uri(self, issuer: str) -> str:
         """Return the URL of an issuer's keys from its metadata. Failures are cached for a short time too."""
-        known = await self._store.transact(lambda ledger: ledger.get("keys-of", issuer))
-        if known is None:
+        record = await self._store.transact(lambda ledger: ledger.get("keys-of", issuer))
+        if record is None:
             now = self._clock()
             try:
-                known, until = (
+                record, until = (
                     {"url": await self._drive(find_jwks_uri(issuer), named=True)},
                     now + _METADATA_CACHE_SECONDS,
                 )
             except Refusal as refusal:
-                known, until = {"problem": refusal.description}, now + _RETRY_SECONDS
-            value = known
+                record, until = {"problem": refusal.description}, now + _RETRY_SECONDS
+            value = record
             await self._store.transact(lambda ledger: ledger.put("keys-of", issuer, value, until=until))
-        if "problem" in known:
-            raise Refusal("temporarily_unavailable", str(known["problem"]), status=503)
-        return str(known["url"])
+        if "problem" in record:
+            raise Refusal("temporarily_unavailable", str(record["problem"]), status=503)
+        return str(record["url"])
 
     async def _cache_keys(self, url: str, token: str, *, named: bool) -> None:
         now = self._clock()

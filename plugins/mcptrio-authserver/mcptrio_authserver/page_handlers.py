@@ -42,7 +42,7 @@ class PageHandlers:
         authorization = await self._service.read_request(query, cookie, request.remote_addr)
         if authorization.request.silent:
             error = "login_required" if authorization.session is None else "consent_required"
-            raise authorization.request.refusal(error, "the user has to be asked")
+            raise authorization.request.refusal(error, "prompt=none, but the user has to log in or consent")
         if authorization.session is None and self._config.upstream is None:
             return await self._login_page(authorization, cookie)
         return await self._consent_page(authorization, cookie)
@@ -55,18 +55,18 @@ class PageHandlers:
         query = bytes(request.query_string)
         # Without a client's request, the user comes from the page of grants.
         authorization = await self._service.read_request(query, None, request.remote_addr) if query else None
-        self._check(form, cookie, _query_of(authorization), "login")
+        self._check_form_token(form, cookie, _query_of(authorization), "login")
         name, password = form.get("username", "")[:64], form.get("password", "")
-        done = await self._service.log_in(name, password, request.remote_addr)
-        if done.cookie is None:
-            if done.wait > 0:
-                minutes = max(1, round(done.wait / 60))
+        result = await self._service.log_in(name, password, request.remote_addr)
+        if result.cookie is None:
+            if result.wait > 0:
+                minutes = max(1, round(result.wait / 60))
                 return await self._login_page(
                     authorization,
                     cookie,
                     problem=f"Too many attempts. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}.",
                     status=429,
-                    wait=done.wait,
+                    wait=result.wait,
                 )
             problem = "Wrong user name or password. Check both, and try again."
             return await self._login_page(authorization, cookie, problem=problem, name=name, status=403)
@@ -74,7 +74,7 @@ class PageHandlers:
         response = self._redirect(
             f"{url('authorize')}?{_query_of(authorization)}" if authorization is not None else url("grants")
         )
-        self._set_cookie(response, done.cookie)
+        self._set_cookie(response, result.cookie)
         return response
 
     async def consent(self) -> Response:
@@ -83,7 +83,7 @@ class PageHandlers:
         form = await self._form()
         cookie = self._cookie()
         authorization = await self._service.read_request(bytes(request.query_string), cookie, request.remote_addr)
-        self._check(form, cookie, authorization.request.query, _consent_form(authorization))
+        self._check_form_token(form, cookie, authorization.request.query, _consent_form(authorization))
         decision = form.get("decision")
         if decision == "switch" and cookie is not None:
             await self._service.log_out(cookie)
@@ -91,7 +91,7 @@ class PageHandlers:
             self._set_cookie(response, new_opaque())
             return response
         if decision != "allow":
-            refusal = authorization.request.refusal("access_denied", "the user does not allow it")
+            refusal = authorization.request.refusal("access_denied", "the user denied the request")
             return self._redirect(refusal.location)
         if self._config.upstream is not None and cookie is not None:
             return self._redirect(
@@ -106,7 +106,7 @@ class PageHandlers:
 
         cookie = self._cookie()
         if cookie is None:
-            raise Refusal("invalid_request", "expected the browser in which the login was begun")
+            raise Refusal("invalid_request", "expected the browser in which the login was started")
         try:
             location = await self._service.return_from_upstream(
                 bytes(request.query_string), cookie, request.remote_addr
@@ -131,7 +131,7 @@ class PageHandlers:
 
     async def log_out(self) -> Response:
         form = await self._form()
-        cookie = self._check(form, self._cookie(), "", "logout")
+        cookie = self._check_form_token(form, self._cookie(), "", "logout")
         await self._service.log_out(cookie)
         response = self._redirect(self._addresses.url("logout"))
         self._set_cookie(response, new_opaque())
@@ -157,7 +157,7 @@ class PageHandlers:
     async def end_grant(self) -> Response:
         form = await self._form()
         grant = form.get("grant", "")
-        cookie = self._check(form, self._cookie(), "", f"end {grant}")
+        cookie = self._check_form_token(form, self._cookie(), "", f"end {grant}")
         session = await self._service.session(cookie)
         if session is not None:
             await self._service.end_grant(session, grant)
@@ -198,14 +198,14 @@ class PageHandlers:
         status: int = 200,
         wait: float = 0,
     ) -> Response:
-        known = cookie if cookie is not None else new_opaque()
+        browser_cookie = cookie if cookie is not None else new_opaque()
         query = _query_of(authorization)
         response = await self._page(
             "login.html",
             {
                 **(client_values(authorization.request) if authorization is not None else {}),
                 "action": f"{self._addresses.path('login')}?{query}" if query else self._addresses.path("login"),
-                "form_token": form_token(known, query, "login"),
+                "form_token": form_token(browser_cookie, query, "login"),
                 "problem": problem,
                 "username": name,
             },
@@ -213,11 +213,11 @@ class PageHandlers:
             headers={"Retry-After": str(max(1, round(wait)))} if wait > 0 else {},
         )
         if cookie is None:
-            self._set_cookie(response, known)
+            self._set_cookie(response, browser_cookie)
         return response
 
     async def _consent_page(self, authorization: AuthServerRequest, cookie: str | None) -> Response:
-        known = cookie if cookie is not None else new_opaque()
+        browser_cookie = cookie if cookie is not None else new_opaque()
         request = authorization.request
         provider = await self._service.provider_endpoint()
         user = authorization.session.user if authorization.session is not None else None
@@ -228,12 +228,12 @@ class PageHandlers:
                 **values,
                 "action": f"{self._addresses.path('consent')}?{request.query}",
                 "grants": self._addresses.path("grants"),
-                "form_token": form_token(known, request.query, _consent_form(authorization)),
+                "form_token": form_token(browser_cookie, request.query, _consent_form(authorization)),
             },
             headers={"Content-Security-Policy": policy(consent_forms(request, provider))},
         )
         if cookie is None:
-            self._set_cookie(response, known)
+            self._set_cookie(response, browser_cookie)
         return response
 
     async def _page(
@@ -259,7 +259,7 @@ class PageHandlers:
             )
         return read_form(await body_of_request(), request.content_type)
 
-    def _check(self, form: Mapping[str, str], cookie: str | None, query: str, name: str) -> str:
+    def _check_form_token(self, form: Mapping[str, str], cookie: str | None, query: str, name: str) -> str:
         """Check that a form was shown in this browser and for this request; return the cookie.
 
         Raises:

@@ -122,9 +122,9 @@ class PostgresStore:
             nursery.cancel_scope.shield = True
             nursery.start_soon(enforce_deadlines, [self._link])
             # Captured, because the nursery would raise it in a group.
-            done = await trio.to_thread.run_sync(lambda: outcome.capture(self._use, work), limiter=self._thread)
+            result = await trio.to_thread.run_sync(lambda: outcome.capture(self._use, work), limiter=self._thread)
             nursery.cancel_scope.cancel()
-        return done.unwrap()
+        return result.unwrap()
 
     def _use(self, work: Callable[[Connection, _Progress], T]) -> T:
         progress = _Progress()

@@ -50,7 +50,7 @@ def too_often(wait: float) -> Refusal:
     seconds = max(1, round(wait))
     return Refusal(
         "temporarily_unavailable",
-        f"asked too often; try again in {seconds} seconds",
+        f"too many requests; try again in {seconds} seconds",
         status=429,
         headers={"Retry-After": str(seconds)},
     )

@@ -46,14 +46,18 @@ def register_client(
         Refusal: The registration is refused, for now or at all.
     """
     if not config.registration:
-        raise Refusal("access_denied", "clients are registered by the operator of this server", status=403)
+        raise Refusal(
+            "access_denied",
+            "dynamic registration is disabled; the operator has to register the client",
+            status=403,
+        )
     rate = Rate(kind="register", most=config.registrations_per_hour, seconds=3600)
     if (wait := count_attempt(ledger, rate, address_key(address), now)) > 0:
         raise too_often(wait)
     metadata = read_client_metadata(document, default_method="client_secret_basic", app_schemes=config.app_schemes)
     used = ledger.count("client", _USED)
     if used >= config.max_clients:
-        raise Refusal("temporarily_unavailable", "too many clients are registered", status=503)
+        raise Refusal("temporarily_unavailable", "too many clients are registered (max_clients)", status=503)
     has_secret = metadata.auth_method in ("client_secret_basic", "client_secret_post")
     secret = new_opaque("mcpas_") if has_secret else None
     client = RegisteredClient(
@@ -98,5 +102,5 @@ def register_client(
 def note_use(ledger: Ledger, config: Config, client: RegisteredClient, now: float) -> None:
     """Keep a registered client for longer, because it has received a token."""
     if client.origin == "registration":
-        kept = evolve(client, used=now)
-        ledger.put("client", client.id, kept.record(), until=now + config.registration_lifetime, group=_USED)
+        client = evolve(client, used=now)
+        ledger.put("client", client.id, client.record(), until=now + config.registration_lifetime, group=_USED)

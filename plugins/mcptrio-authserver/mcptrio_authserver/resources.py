@@ -29,13 +29,13 @@ def resource_of(config: Config, requested: str | None) -> str:
     if requested is None:
         return config.resources[0] if config.resources else config.addresses.default_resource
     try:
-        wanted = canonical(requested) if "#" not in requested else ""
+        url = canonical(requested) if "#" not in requested else ""
     except AuthorizationError:
-        wanted = ""
+        url = ""
     for resource in config.resources:
-        if wanted and canonical(resource) == wanted:
+        if url and canonical(resource) == url:
             # The configured spelling, because resource servers compare audiences character by character.
             return resource
-    if wanted and not config.resources and origin(wanted) == config.addresses.origin:
-        return wanted
+    if url and not config.resources and origin(url) == config.addresses.origin:
+        return url
     raise Refusal("invalid_target", "resource: expected an MCP server that this authorization server issues tokens for")

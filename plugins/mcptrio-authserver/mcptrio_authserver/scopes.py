@@ -23,14 +23,14 @@ def granted_scopes(config: Config, requested: str | None, *allowed: Iterable[str
     Raises:
         Refusal: ``invalid_scope``: none of the requested scopes is granted.
     """
-    wanted = list(dict.fromkeys(requested.split())) if requested is not None else list(config.scopes)
-    granted = [scope for scope in wanted if scope in config.scopes]
+    candidates = list(dict.fromkeys(requested.split())) if requested is not None else list(config.scopes)
+    granted = [scope for scope in candidates if scope in config.scopes]
     for bound in allowed:
         if bound is not None:
             granted = [scope for scope in granted if scope in {*bound}]
-    if wanted and not granted and config.scopes:
+    if candidates and not granted and config.scopes:
         offered = " ".join(config.scopes)
-        raise Refusal("invalid_scope", f"scope: expected some of {offered} that this client and user may have")
+        raise Refusal("invalid_scope", f"scope: expected some of {offered} that the client and the user are allowed")
     return tuple(granted)
 
 
@@ -40,11 +40,11 @@ def narrowed_scopes(requested: str | None, granted: Iterable[str]) -> tuple[str,
     Raises:
         Refusal: ``invalid_scope``: the request asks for more.
     """
-    held = tuple(granted)
+    limit = tuple(granted)
     if requested is None:
-        return held
-    wanted = tuple(dict.fromkeys(requested.split()))
+        return limit
+    scopes = tuple(dict.fromkeys(requested.split()))
     # RFC 6749 section 6: the refreshed scope must not exceed the granted one.
-    if not {*wanted} <= {*held}:
-        raise Refusal("invalid_scope", "scope: expected no more than was granted")
-    return wanted or held
+    if not {*scopes} <= {*limit}:
+        raise Refusal("invalid_scope", "scope: expected only scopes of the grant")
+    return scopes or limit

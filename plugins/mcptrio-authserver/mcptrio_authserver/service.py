@@ -36,7 +36,7 @@ from .upstream_tokens import UpstreamTokens, seal_tokens
 from .user_directory import UserDirectory
 from .users import User, check_password
 
-__all__ = ["AuthServerRequest", "LoggedIn", "Service"]
+__all__ = ["AuthServerRequest", "LoginResult", "Service"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class AuthServerRequest:
 
 
 @frozen(kw_only=True)
-class LoggedIn:
+class LoginResult:
     """The result of a login attempt.
 
     Args:
@@ -105,19 +105,19 @@ class Service:
             ReturnedRefusal: The request is refused; the client receives the error.
             Refusal: The request is refused; the user sees the error.
         """
-        read = read_query(query)
-        client = await self._outgoing.client(read.get("client_id", ""), address)
-        request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
-        found = await self._session(cookie)
-        if found is None:
+        parameters = read_query(query)
+        client = await self._outgoing.client(parameters.get("client_id", ""), address)
+        request = read_authorization_request(self.config, client, parameters, query.decode("ascii", "replace"))
+        login = await self._session(cookie)
+        if login is None:
             return AuthServerRequest(request=request, session=None, scopes=request.scopes)
-        session, user = found
+        session, user = login
         scopes = _allowed_scopes(request.scopes, user)
         if request.scopes and not scopes:
             raise request.refusal("access_denied", "the user may grant none of these scopes")
         return AuthServerRequest(request=request, session=session, scopes=scopes)
 
-    async def log_in(self, name: str, password: str, address: str | None) -> LoggedIn:
+    async def log_in(self, name: str, password: str, address: str | None) -> LoginResult:
         """Check a user name and a password."""
         name = name.strip().lower()
         now = self._clock()
@@ -126,7 +126,7 @@ class Service:
             lambda ledger: count_login(ledger, self.config, name, address, now),
         )
         if wait > 0:
-            return LoggedIn(wait=wait)
+            return LoginResult(wait=wait)
         # Hashing is slow on purpose: without a limit, many logins at once would delay all others for minutes.
         if self._hash_limiter.statistics().tasks_waiting >= _MAX_WAITING_LOGINS:
             raise too_often(5)
@@ -134,28 +134,28 @@ class Service:
         user = users.get(name)
         is_valid = await trio.to_thread.run_sync(check_password, user, password, limiter=self._hash_limiter)
         if user is None or not is_valid:
-            return LoggedIn()
+            return LoginResult()
 
         def begin(ledger: Ledger) -> str:
             forgive_login(ledger, self.config, name, address)
             return begin_session(ledger, self.config, user, now)
 
-        return LoggedIn(cookie=await self._store.transact(begin))
+        return LoginResult(cookie=await self._store.transact(begin))
 
     async def log_out(self, cookie: str) -> None:
         await self._store.transact(partial(end_session, cookie=cookie))
 
     async def session(self, cookie: str | None) -> BrowserSession | None:
         """Return the session of a browser; ``None`` if no user is logged in there."""
-        found = await self._session(cookie)
-        return found[0] if found is not None else None
+        login = await self._session(cookie)
+        return login[0] if login is not None else None
 
     async def grants(self, session: BrowserSession) -> Sequence[TokenGrant]:
         """Return the grants of the user of a session, the oldest first."""
         return await self._store.transact(partial(list_grants, subject=session.user))
 
     async def end_grant(self, session: BrowserSession, id: str) -> None:
-        """End a grant of the user of a session. Grants of other users, and ended ones, are not touched."""
+        """End a grant of the user of a session. Grants of other users, and grants that have ended, stay unchanged."""
 
         def end(ledger: Ledger) -> None:
             grant = find_grant(ledger, id)

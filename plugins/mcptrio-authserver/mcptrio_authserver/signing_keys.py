@@ -49,9 +49,9 @@ def signing_keys(ledger: Ledger, config: Config, now: float) -> SigningKeys:
         until = begins + 2 * config.key_lifetime + config.access_lifetime + _GRACE_SECONDS
         ledger.put("key", str(key.id), record, until=until)
         records.append(record)
-    begun = [record for record in records if record["begins"] <= now] or records[:1]
+    active_records = [record for record in records if record["begins"] <= now] or records[:1]
     keys = [Key.from_jwk(record["jwk"]) for record in records]
-    signing = Key.from_jwk(begun[-1]["jwk"])
+    signing = Key.from_jwk(active_records[-1]["jwk"])
     return SigningKeys(signing=signing, published=KeySet(tuple(Key.from_jwk(key.public) for key in keys)))
 
 

@@ -166,8 +166,8 @@ class _Records:
             )
 
     def delete(self, kind: str, key: str) -> bool:
-        done = self._connection.execute("DELETE FROM records WHERE kind = ? AND key = ?", (kind, key))
-        return done.rowcount > 0
+        cursor = self._connection.execute("DELETE FROM records WHERE kind = ? AND key = ?", (kind, key))
+        return cursor.rowcount > 0
 
     def delete_group(self, kind: str, group: str | None) -> int:
         where, values = _of_kind(kind, group)
@@ -175,10 +175,10 @@ class _Records:
 
     def count(self, kind: str, group: str | None = None) -> int:
         where, values = _of_kind(kind, group)
-        found: tuple[int] = self._connection.execute(
+        row: tuple[int] = self._connection.execute(
             f"SELECT count(*) FROM records WHERE {where} AND until > ?", (*values, self._now)
         ).fetchone()
-        return found[0]
+        return row[0]
 
     def list(self, kind: str, group: str | None = None) -> Sequence[Mapping[str, Any]]:
         where, values = _of_kind(kind, group)
@@ -205,7 +205,7 @@ def _open(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise store_failed(path, error) from error
-    opened = False
+    is_open = False
     try:
         # A file from another source must not call functions from its schema.
         connection.execute("PRAGMA trusted_schema=OFF")
@@ -229,11 +229,11 @@ def _open(path: Path) -> sqlite3.Connection:
             connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
         connection.execute("COMMIT")
-        opened = True
+        is_open = True
     except sqlite3.Error as error:
         raise store_failed(path, error) from error
     finally:
-        if not opened:
+        if not is_open:
             connection.close()
     return connection
 
@@ -244,11 +244,11 @@ def _make(path: Path) -> None:
         # The keys that sign tokens are stored in clear text; everything else is a digest or encrypted.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise StoreFailed(f"{path}: expected a file, got something else") from None
-        if os.name == "posix" and found.st_mode & 0o077:
-            mode = stat.S_IMODE(found.st_mode)
+        if os.name == "posix" and status.st_mode & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
             raise StoreFailed(
                 f"{path}: expected a file that only its owner may open (mode 600), got {mode:o}"
             ) from None
@@ -258,7 +258,7 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Return True if the file has its tables.
 
     Raises:
-        StoreFailed: The file belongs to another program, or was made by a newer version.
+        StoreFailed: The file belongs to another program, or a newer version has created it.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     schema = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -270,6 +270,6 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
         )
     if schema > _SCHEMA_VERSION:
         raise StoreFailed(
-            f"{path}: expected schema {_SCHEMA_VERSION}, got {schema}: made by a newer mcptrio-authserver"
+            f"{path}: expected schema {_SCHEMA_VERSION}, got {schema}, which a newer mcptrio-authserver has created"
         )
     return True

@@ -35,9 +35,9 @@ def grant() -> None:
 
 
 @grant.command("list")
-@click.option("--user", help="Of this user alone.")
+@click.option("--user", help="List only the grants of this user.")
 @location_options
-def list_granted(user: str | None, location: StoreLocation) -> None:
+def grant_list(user: str | None, location: StoreLocation) -> None:
     """List the grants, the oldest first, each with its id."""
     for each in _transact(location, lambda ledger: list_grants(ledger, user)):
         host = f" at {each.host}" if each.host else ""
@@ -53,7 +53,7 @@ def list_granted(user: str | None, location: StoreLocation) -> None:
 @click.option("--user", help="End all grants of this user.")
 @click.option("--all", "every", is_flag=True, help="End all grants of all users.")
 @location_options
-def end_granted(ids: Sequence[str], user: str | None, every: bool, location: StoreLocation) -> None:
+def grant_end(ids: Sequence[str], user: str | None, every: bool, location: StoreLocation) -> None:
     """End grants by their IDs. Their refresh tokens end now.
 
     A server that checks access tokens by their signature alone accepts them until they expire.
@@ -69,7 +69,7 @@ def end_granted(ids: Sequence[str], user: str | None, every: bool, location: Sto
     ended = _transact(location, work)
     if user is not None and not ended:
         raise click.ClickException(f"there is no grant of the user {user!r}; `grant list` lists them")
-    click.echo(f"ended {_counted(ended, 'grant')}")
+    click.echo(f"ended {_count_text(ended, 'grant')}")
 
 
 @click.group()
@@ -79,7 +79,7 @@ def client() -> None:
 
 @client.command("list")
 @location_options
-def list_registered(location: StoreLocation) -> None:
+def client_list(location: StoreLocation) -> None:
     """List the clients that registered themselves, and those whose metadata document is cached."""
     for each in _transact(location, list_clients):
         if each.origin == "document":
@@ -94,17 +94,17 @@ def list_registered(location: StoreLocation) -> None:
 @client.command("remove")
 @click.argument("id")
 @location_options
-def remove_registered(id: str, location: StoreLocation) -> None:
+def client_remove(id: str, location: StoreLocation) -> None:
     """Remove the client ID, and end its grants.
 
     A client in the settings loses its grants only. A client with a metadata document can be fetched again, unless
     the settings exclude its host.
     """
-    known, ended = _transact(location, lambda ledger: remove_client(ledger, id))
-    if not known and not ended:
+    was_stored, ended = _transact(location, lambda ledger: remove_client(ledger, id))
+    if not was_stored and not ended:
         raise click.ClickException(f"there is no client {id!r} here, and no grant of it; `client list` lists them")
-    removed = f"removed {id}" if known else f"{id} is not kept here"
-    click.echo(f"{removed}; ended {_counted(ended, 'grant')}")
+    removed = f"removed {id}" if was_stored else f"{id} is not kept here"
+    click.echo(f"{removed}; ended {_count_text(ended, 'grant')}")
 
 
 @click.group()
@@ -114,7 +114,7 @@ def session() -> None:
 
 @session.command("list")
 @location_options
-def list_logged_in(location: StoreLocation) -> None:
+def session_list(location: StoreLocation) -> None:
     """List the browsers in which users are logged in, the oldest login first."""
     for each in _transact(location, list_sessions):
         _print(f"{each.user}: since {format_time(each.auth_time)}")
@@ -124,13 +124,13 @@ def list_logged_in(location: StoreLocation) -> None:
 @click.option("--user", help="Log this user out of all browsers.")
 @click.option("--all", "every", is_flag=True, help="Log out all users.")
 @location_options
-def end_logged_in(user: str | None, every: bool, location: StoreLocation) -> None:
+def session_end(user: str | None, every: bool, location: StoreLocation) -> None:
     """Log users out of all browsers. Their grants stay."""
     _one_of("--user or --all", [user is not None, every])
     ended = _transact(location, lambda ledger: end_sessions(ledger, user))
     if user is not None and not ended:
         raise click.ClickException(f"there is no session of the user {user!r}; `session list` lists them")
-    click.echo(f"ended {_counted(ended, 'session')}")
+    click.echo(f"ended {_count_text(ended, 'session')}")
 
 
 @click.group()
@@ -152,7 +152,7 @@ def rotate(now: bool, location: StoreLocation) -> None:
             "expected --now, which makes all access tokens invalid; the server also rotates its keys automatically"
         )
     deleted = _transact(location, delete_signing_keys)
-    click.echo(f"deleted {_counted(deleted, 'key')}; the server makes a new one for the next token")
+    click.echo(f"deleted {_count_text(deleted, 'key')}; the server makes a new one for the next token")
 
 
 @click.group()
@@ -194,10 +194,10 @@ def _print(line: str) -> None:
     click.echo("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line))
 
 
-def _one_of(names: str, given: Sequence[bool]) -> None:
-    if sum(given) != 1:
-        raise click.UsageError(f"expected one of {names}, got {sum(given)}")
+def _one_of(names: str, choices: Sequence[bool]) -> None:
+    if sum(choices) != 1:
+        raise click.UsageError(f"expected one of {names}, got {sum(choices)}")
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

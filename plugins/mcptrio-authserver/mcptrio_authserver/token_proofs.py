@@ -43,7 +43,7 @@ def dpop_key_of(
     """
     if not proofs:
         if config.dpop == "required" or (client is not None and client.dpop):
-            raise Refusal("invalid_dpop_proof", "expected a proof of possession (DPoP)")
+            raise Refusal("invalid_dpop_proof", "expected a proof of possession (header DPoP), got none")
         return None
     nonces = _nonces(ledger, now)
     verifier = DPoPVerifier(

@@ -103,7 +103,7 @@ def authenticate_sender(ledger: Ledger, config: Config, request: TokenRequest, n
 def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest, now: float) -> UpstreamTokens | None:
     """Return the provider's tokens for the user of a refresh token; ``None`` without a provider.
 
-    Then no other request can use the refresh token until :func:`issue_tokens` or :func:`end_renewal`.
+    If it returns tokens, no other request can use the refresh token until :func:`issue_tokens` or :func:`end_renewal`.
 
     Raises:
         Refusal: As for :func:`issue_tokens`.
@@ -148,7 +148,7 @@ def issue_tokens(
     kind = form["grant_type"]
     # The operator may have removed the client during the request to the upstream provider.
     if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
-        raise Refusal("invalid_client", "the client was removed meanwhile", status=401)
+        raise Refusal("invalid_client", "the client was removed during the request", status=401)
     if kind == BEARER:
         accepted = accept_assertion(ledger, config, client, keys, form, now=now)
         token = AccessToken(
@@ -160,7 +160,7 @@ def issue_tokens(
         )
         body = issue_access_token(ledger, config, token, now)
     elif client is None:
-        raise Refusal("invalid_client", "expected a client", status=401)
+        raise Refusal("invalid_client", "client_id: expected a client, got none", status=401)
     elif kind == "client_credentials":
         token = AccessToken(
             # RFC 9068 section 5: a client's subject must not collide with a user's; user names contain no colon.
@@ -172,15 +172,15 @@ def issue_tokens(
         )
         body = issue_access_token(ledger, config, token, now)
     elif kind == "refresh_token":
-        body = _refreshed(ledger, config, client, requester.dpop_key, request, now)
+        body = _refresh(ledger, config, client, requester.dpop_key, request, now)
     else:
         code = redeem_code(ledger, config, client, form, dpop_key=requester.dpop_key, now=now)
-        body = _begun(ledger, config, client, requester.dpop_key, code, form["code"], now)
+        body = _redeem(ledger, config, client, requester.dpop_key, code, form["code"], now)
     headers = {"DPoP-Nonce": current_nonce(ledger, now)} if requester.dpop_key and config.dpop_nonces else {}
     return body, headers
 
 
-def _begun(
+def _redeem(
     ledger: Ledger,
     config: Config,
     client: RegisteredClient,
@@ -218,11 +218,11 @@ def _begun(
     else:
         grant.save(ledger, config)
     note_use(ledger, config, client, now)
-    body = issue_access_token(ledger, config, _token(grant, grant.scopes, dpop_key), now)
+    body = issue_access_token(ledger, config, _access_token(grant, grant.scopes, dpop_key), now)
     return {**body, **({"refresh_token": refresh} if refresh is not None else {})}
 
 
-def _refreshed(
+def _refresh(
     ledger: Ledger, config: Config, client: RegisteredClient, dpop_key: str | None, request: TokenRequest, now: float
 ) -> dict[str, Any]:
     form = request.form
@@ -237,9 +237,9 @@ def _refreshed(
         grant = evolve(grant, upstream=sealed, upstream_ends=request.upstream.ends)
         grant.save(ledger, config)
     if grant.dpop_key is not None and dpop_key != grant.dpop_key:
-        raise Refusal("invalid_dpop_proof", "expected a proof with the key that the refresh token is bound to")
+        raise Refusal("invalid_dpop_proof", "expected a DPoP proof with the key to which the refresh token is bound")
     if "resource" in form and resource_of(config, form["resource"]) != grant.resource:
-        raise Refusal("invalid_target", "resource: expected the one that was granted")
+        raise Refusal("invalid_target", "resource: expected the resource of the grant")
     user = request.users.get(grant.subject) if request.users is not None else None
     if (grant.upstream is None and user is None) or (grant.upstream is not None and request.upstream is None):
         # The user was removed, or the grant was issued when the settings named another way to log in.
@@ -255,11 +255,11 @@ def _refreshed(
     if request.upstream is not None:
         evolve(grant, upstream=seal_tokens(request.upstream, refresh)).save(ledger, config)
     note_use(ledger, config, client, now)
-    body = issue_access_token(ledger, config, _token(grant, scopes, dpop_key), now)
+    body = issue_access_token(ledger, config, _access_token(grant, scopes, dpop_key), now)
     return {**body, "refresh_token": refresh}
 
 
-def _token(grant: TokenGrant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
+def _access_token(grant: TokenGrant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
     ends = [grant.ends] if grant.upstream_ends is None else [grant.ends, grant.upstream_ends]
     return AccessToken(
         subject=grant.subject,

@@ -194,7 +194,7 @@ def end_upstream_login(ledger: Ledger, *, state: str, browser: str) -> UpstreamL
     # An attacker could otherwise send a victim's browser here with the attacker's login (login CSRF), or steal the code
     # of a consent.
     if record is None or record["browser"] != digest_of(browser):
-        raise Refusal("invalid_request", "state: expected the one of a login that was started in this browser")
+        raise Refusal("invalid_request", "state: expected the state of a login that was started in this browser")
     return UpstreamLogin(**{**record, "scopes": tuple(record["scopes"])})
 
 
@@ -211,9 +211,9 @@ def exchange(
     Raises:
         Refusal: The provider refused, or its response is invalid.
     """
-    given = answer.get("iss")
+    issuer = answer.get("iss")
     # RFC 9207: a response from another provider must not be exchanged here (mix-up attack).
-    if (given is None and provider.sends_issuer) or given not in (None, provider.issuer):
+    if (issuer is None and provider.sends_issuer) or issuer not in (None, provider.issuer):
         raise Refusal("access_denied", "iss: the response is not from the identity provider")
     if "code" not in answer:
         raise Refusal("access_denied", "the identity provider did not log the user in")
@@ -319,13 +319,13 @@ def _subject(
     audiences = audience if isinstance(audience, list) else [audience]
     problem: str | None = None
     if claims.get("iss") != provider.issuer:
-        problem = "iss: expected the provider's"
+        problem = "iss: expected the issuer of the provider"
     elif settings.client_id not in audiences or claims.get("azp", settings.client_id) != settings.client_id:
-        problem = "aud: expected this server"
+        problem = "aud: expected the client_id of this server"
     elif nonce is not None and claims.get("nonce") != nonce:
-        problem = "nonce: expected the one that was sent"
+        problem = "nonce: expected the nonce of the request"
     elif not is_number(expires := claims.get("exp")) or expires <= now - _SKEW_SECONDS:
-        problem = "exp: it has expired"
+        problem = "exp: the token has expired"
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
         problem = problem or "sub: expected printable characters"
@@ -341,11 +341,11 @@ def _tokens(document: Mapping[str, Any], subject: str, refresh: str | None, now:
         if is_number(lifetime) and lifetime > 0
         else _DEFAULT_LIFETIME_SECONDS
     )
-    new = document.get("refresh_token")
+    new_refresh = document.get("refresh_token")
     return UpstreamTokens(
         subject=subject,
         access=str(document["access_token"]),
-        refresh=new if isinstance(new, str) and new else refresh,
+        refresh=new_refresh if isinstance(new_refresh, str) and new_refresh else refresh,
         ends=now + seconds,
     )
 

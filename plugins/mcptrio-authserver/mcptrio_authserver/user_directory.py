@@ -81,7 +81,7 @@ class RecordUserDirectory:
             users = dict(before)
             result = change(users)
             if len(users) > _MAX_USERS:
-                raise ValueError(f"expected at most {_MAX_USERS} users")
+                raise ValueError(f"expected at most {_MAX_USERS} users, got {len(users)}")
             for name in before.keys() - users.keys():
                 ledger.delete("user", name)
             for name, user in users.items():
@@ -94,9 +94,9 @@ class RecordUserDirectory:
 
 
 def _read_users(ledger: Ledger) -> dict[str, User]:
-    found = {}
+    users = {}
     for record in ledger.list("user"):
         scopes = record["scopes"]
         user = User(name=record["name"], hash=record["hash"], scopes=tuple(scopes) if scopes is not None else None)
-        found[user.name] = user
-    return found
+        users[user.name] = user
+    return users

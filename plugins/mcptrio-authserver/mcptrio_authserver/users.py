@@ -76,7 +76,7 @@ def read_users(path: Path) -> Mapping[str, User]:
         name, _, rest = line.partition(":")
         hashed, colon, scopes = rest.partition(":")
         if not _USER_NAME.fullmatch(name) or not hashed.startswith("$argon2") or name in users:
-            raise ConfigError(f"{path}:{number}: expected a name, each once, a colon, and a hash of Argon2")
+            raise ConfigError(f"{path}:{number}: expected NAME:HASH with an Argon2 hash, and each name once")
         users[name] = User(name=name, hash=hashed, scopes=tuple(scopes.split()) if colon else None)
     return users
 
@@ -112,7 +112,7 @@ def check_name(name: str) -> None:
     """
     if not _USER_NAME.fullmatch(name):
         raise ValueError(
-            f"expected a name of a to z, digits, and . _ @ + - after the first, at most 64, got {name[:80]!r}"
+            f"expected a name of 1 to 64 characters a-z, 0-9, and after the first also . _ @ + -, got {name[:80]!r}"
         )
 
 

@@ -103,7 +103,7 @@ def _add_error_handlers(app: QuartTrio, addresses: Addresses, pages: PageHandler
 
     async def refused(error: Refusal) -> Response:
         if error.is_alarming:
-            _log.warning("%s (asked by %s)", error.description, request.remote_addr)
+            _log.warning("%s: client=%s", error.description, request.remote_addr)
         if request.path in page_paths:
             return await pages.problem(error)
         return json_response(

@@ -21,9 +21,9 @@ from .positions import split_lines
 
 __all__ = ["CodeLine", "CodeLines", "Limit", "Line", "Offset", "Path", "Symbol", "lines_text", "page_of", "shorten"]
 
-Path = Annotated[str, Meta(min_length=1, description="A file.")]
-Symbol = Annotated[str, Meta(min_length=1, max_length=500, description="Its name, or Class.method.")]
-Line = Annotated[int, Meta(ge=0, description="A line with the name, if it is ambiguous.")]
+Path = Annotated[str, Meta(min_length=1, description="Absolute, or relative to a folder.")]
+Symbol = Annotated[str, Meta(min_length=1, max_length=500, description="Name or Class.method.")]
+Line = Annotated[int, Meta(ge=0, description="Line with the name, if ambiguous.")]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Offset = Annotated[int, Meta(ge=0)]
 
@@ -61,10 +61,10 @@ def page_of(
     folders: CodeFolders, locations: Iterable[Location], *, limit: int, offset: int, notes: Sequence[str] = ()
 ) -> CodeLines:
     """Return a page of the lines at locations, without duplicates. Must be called in a thread: it reads files."""
-    found = {(path, each.range.start.line) for each in locations if (path := path_of_uri(each.uri)) is not None}
+    places = {(path, each.range.start.line) for each in locations if (path := path_of_uri(each.uri)) is not None}
     # The server may not know yet that a file was deleted.
-    existing = {path for path in {path for path, _ in found} if os.path.exists(path)}
-    ordered = sorted(each for each in found if each[0] in existing)
+    existing = {path for path in {path for path, _ in places} if os.path.exists(path)}
+    ordered = sorted(each for each in places if each[0] in existing)
     items: list[CodeLine] = []
     size = 0
     read: tuple[str, list[str]] = ("", [])

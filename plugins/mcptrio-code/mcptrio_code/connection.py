@@ -66,11 +66,11 @@ class LanguageConnection:
     _pending: dict[int, _Pending] = field(init=False, factory=dict)
     _last_id: int = field(init=False, default=0)
     _scope: trio.CancelScope = field(init=False, factory=trio.CancelScope)
-    _queue: trio.MemorySendChannel[bytes] = field(init=False)
-    _queued: trio.MemoryReceiveChannel[bytes] = field(init=False)
+    _send_channel: trio.MemorySendChannel[bytes] = field(init=False)
+    _receive_channel: trio.MemoryReceiveChannel[bytes] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._queue, self._queued = trio.open_memory_channel[bytes](_MAX_QUEUED)
+        self._send_channel, self._receive_channel = trio.open_memory_channel[bytes](_MAX_QUEUED)
 
     async def run(self) -> None:
         """Read and write until the server exits or the caller cancels. All waiting requests then fail."""
@@ -131,13 +131,13 @@ class LanguageConnection:
 
     async def _send(self, message: dict[str, Any]) -> None:
         try:
-            await self._queue.send(frame({"jsonrpc": "2.0", **message}))
+            await self._send_channel.send(frame({"jsonrpc": "2.0", **message}))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise ServerEnded(self.ended or "was stopped") from None
 
     def _send_nowait(self, message: dict[str, Any]) -> None:
         try:
-            self._queue.send_nowait(frame({"jsonrpc": "2.0", **message}))
+            self._send_channel.send_nowait(frame({"jsonrpc": "2.0", **message}))
         except trio.WouldBlock:
             self._end("did not read its messages")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -155,7 +155,7 @@ class LanguageConnection:
 
     async def _write(self, stream: trio.lowlevel.FdStream) -> None:
         try:
-            async for data in self._queued:
+            async for data in self._receive_channel:
                 await stream.send_all(data)
         except trio.BrokenResourceError:
             self._end("stopped reading")
@@ -192,7 +192,7 @@ class LanguageConnection:
             if not pending.answered.is_set():
                 pending.error = ServerEnded(self.ended)
                 pending.answered.set()
-        self._queue.close()
+        self._send_channel.close()
         self._scope.cancel()
 
 

@@ -28,22 +28,24 @@ class DiagnosticsTool:
     async def diagnostics(self, path: Path, limit: Limit = 100, offset: Offset = 0) -> CodeLines:
         """List the errors and warnings in a file. Use it after a change."""
         real = await self.servers.resolve(path)
-        shown = self.servers.folders.shown(real)
+        name = self.servers.folders.shown(real)
 
         async def work(session: LanguageSession) -> list[Diagnostic]:
             document = await session.sync(real)
             assert document is not None  # a path was given
             return await session.diagnose(document)
 
-        found = sorted(
+        diagnostics = sorted(
             await self.servers.use_server_of(real, work), key=lambda each: (each.range.start.line, each.severity)
         )
         items = tuple(
-            CodeLine(path=shown, line=each.range.start.line + 1, text=_text(each))
-            for each in found[offset : offset + limit]
+            CodeLine(path=name, line=each.range.start.line + 1, text=_text(each))
+            for each in diagnostics[offset : offset + limit]
         )
         end = offset + len(items)
-        return CodeLines(items=items, total=len(found), next_offset=end if items and end < len(found) else None)
+        return CodeLines(
+            items=items, total=len(diagnostics), next_offset=end if items and end < len(diagnostics) else None
+        )
 
 
 def _text(diagnostic: Diagnostic) -> str:

@@ -45,7 +45,7 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
     """
     if not isinstance(value, dict):
         return {}
-    found: dict[str, list[TextEdit]] = {}
+    by_uri: dict[str, list[TextEdit]] = {}
     changes = value.get("documentChanges")
     if isinstance(changes, list):
         pairs = [_uri_and_edits(each) for each in changes]
@@ -54,10 +54,10 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
     for uri, edits in pairs:
         if (path := path_of_uri(uri)) is None:
             raise ToolError(f"refused: the language server wants to change {uri[:200]!r}, which is not a file")
-        found.setdefault(path, []).extend(read_result(edits, list[TextEdit]))
-    if len(found) > _MAX_FILES or sum(len(edits) for edits in found.values()) > _MAX_EDITS:
+        by_uri.setdefault(path, []).extend(read_result(edits, list[TextEdit]))
+    if len(by_uri) > _MAX_FILES or sum(len(edits) for edits in by_uri.values()) > _MAX_EDITS:
         raise ToolError(f"refused: more than {_MAX_FILES} files or {_MAX_EDITS} places would change")
-    return found
+    return by_uri
 
 
 def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding: str) -> list[FileEdit]:
@@ -69,13 +69,13 @@ def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding:
     outside = next((path for path in edits if folders.folder_of(path) is None), None)
     if outside is not None:
         raise ToolError(f"refused: {outside} would change too, which is outside {folders}")
-    found = []
+    result = []
     for path, each in sorted(edits.items()):
         source = folders.read(path)
         text = _apply_edits(source.text, each, encoding, folders.shown(path))
         if text != source.text:
-            found.append(FileEdit(path, source, text, len(each)))
-    return found
+            result.append(FileEdit(path, source, text, len(each)))
+    return result
 
 
 def diff_of(folders: CodeFolders, edits: Sequence[FileEdit]) -> str:

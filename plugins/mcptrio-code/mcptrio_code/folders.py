@@ -75,10 +75,10 @@ class CodeFolders:
         allowed = [each for each in candidates if self.folder_of(each) is not None]
         if not allowed:
             raise ToolError(f"path: expected a file inside {self}, got {path!r}")
-        found = next((each for each in allowed if os.path.lexists(each)), None)
-        if found is None:
+        existing = next((each for each in allowed if os.path.lexists(each)), None)
+        if existing is None:
             raise ToolError(f"path: {path!r} does not exist in {self}")
-        return found
+        return existing
 
     def folder_of(self, real: str) -> str | None:
         """Return the resolved path of the innermost folder that contains a resolved path; ``None`` if it is outside."""
@@ -165,8 +165,8 @@ class CodeFolders:
         return directory
 
     def __str__(self) -> str:
-        shown = ", ".join(str(path) for path in self.paths[:10])
-        return shown if len(self.paths) <= 10 else f"{shown} and {len(self.paths) - 10} more"
+        names = ", ".join(str(path) for path in self.paths[:10])
+        return names if len(self.paths) <= 10 else f"{names} and {len(self.paths) - 10} more"
 
 
 def path_of_uri(uri: str) -> str | None:

@@ -66,17 +66,17 @@ class FrameReader:
             messages.append(_decode(body))
 
     def _read_length(self, header: bytes) -> int:
-        found: set[int] = set()
+        lengths: set[int] = set()
         for line in header.split(b"\r\n"):
             name, _, value = line.partition(b":")
             if name.strip().lower() == b"content-length":
                 digits = value.strip()
                 if not digits.isdigit() or len(digits) > _MAX_DIGITS:
                     raise BrokenFrame(f"expected a number as Content-Length, got {digits[:40]!r}")
-                found.add(int(digits))
-        if len(found) != 1:
-            raise BrokenFrame(f"expected one Content-Length, got {len(found)}")
-        [length] = found
+                lengths.add(int(digits))
+        if len(lengths) != 1:
+            raise BrokenFrame(f"expected one Content-Length, got {len(lengths)}")
+        [length] = lengths
         if length > self._max_bytes:
             raise BrokenFrame(
                 f"expected a message of at most {self._max_bytes} bytes (max_message_bytes), got {length}"

@@ -49,10 +49,12 @@ def outline_of(
     path: str, lines: Sequence[str], symbols: Sequence[SourceSymbol], *, limit: int, offset: int
 ) -> FileOutline:
     """Return a page of the symbols."""
-    kept = [each for each in symbols if each.kind in _INNER_KINDS or not _CODE_KINDS.intersection(each.outer_kinds)]
+    visible_symbols = [
+        each for each in symbols if each.kind in _INNER_KINDS or not _CODE_KINDS.intersection(each.outer_kinds)
+    ]
     items: list[OutlineItem] = []
     size = 0
-    for each in kept[offset : offset + limit]:
+    for each in visible_symbols[offset : offset + limit]:
         # The line of the name, because the symbol may begin with decorators.
         at = each.position.line
         text = shorten(lines[at]) if 0 <= at < len(lines) else each.names[-1]
@@ -70,8 +72,10 @@ def outline_of(
             )
         )
     end = offset + len(items)
-    next_offset = end if items and end < len(kept) else None
-    return FileOutline(path=path, lines=len(lines), items=tuple(items), total=len(kept), next_offset=next_offset)
+    next_offset = end if items and end < len(visible_symbols) else None
+    return FileOutline(
+        path=path, lines=len(lines), items=tuple(items), total=len(visible_symbols), next_offset=next_offset
+    )
 
 
 def outline_text(outline: FileOutline) -> str:

@@ -61,19 +61,19 @@ def _definitions(request: dict[str, Any], text: bytes) -> list[tuple[str, str, i
     language = tree_sitter.Language(getattr(importlib.import_module(request["package"]), request["function"])())
     tree = tree_sitter.Parser(language).parse(text)
     matches = tree_sitter.QueryCursor(tree_sitter.Query(language, request["query"])).matches(tree.root_node)
-    found: dict[int, tuple[int, Any, Any, str]] = {}
+    by_start: dict[int, tuple[int, Any, Any, str]] = {}
     for pattern, captures in matches:
         [name] = captures.pop("name")
         [(kind, [node])] = captures.items()
         name, kind = _declared_name(name, kind)
-        known = found.get(name.start_byte)
-        if known is None or pattern < known[0]:
-            found[name.start_byte] = (pattern, node, name, kind)
-    if len(found) > request["max_symbols"]:
-        raise ValueError(f"expected at most {request['max_symbols']} definitions in the file, got {len(found)}")
+        definition = by_start.get(name.start_byte)
+        if definition is None or pattern < definition[0]:
+            by_start[name.start_byte] = (pattern, node, name, kind)
+    if len(by_start) > request["max_symbols"]:
+        raise ValueError(f"expected at most {request['max_symbols']} definitions in the file, got {len(by_start)}")
     definitions: list[tuple[str, str, int, int, int, int]] = []
     outer: list[tuple[int, int]] = []
-    for _, node, name, kind in sorted(found.values(), key=lambda each: (each[1].start_byte, -each[1].end_byte)):
+    for _, node, name, kind in sorted(by_start.values(), key=lambda each: (each[1].start_byte, -each[1].end_byte)):
         span = (node.start_byte, node.end_byte)
         # One declaration can define several names.
         while outer and (outer[-1][1] <= span[0] or outer[-1] == span):

@@ -26,7 +26,7 @@ class PublishedDiagnostics:
 
     _by_uri: dict[str, Any] = field(init=False, factory=dict)
     _expected: set[str] = field(init=False, factory=set)
-    _changed: trio.Event = field(init=False, factory=trio.Event)
+    _change_event: trio.Event = field(init=False, factory=trio.Event)
 
     def expect(self, uri: str) -> None:
         """Begin to store the diagnostics of a new version of a document. Those of older versions are discarded."""
@@ -43,17 +43,17 @@ class PublishedDiagnostics:
         uri = params.get("uri") if isinstance(params, dict) else None
         if isinstance(uri, str) and unquote(uri) in self._expected:
             self._by_uri[unquote(uri)] = params.get("diagnostics")
-            self._changed.set()
-            self._changed = trio.Event()
+            self._change_event.set()
+            self._change_event = trio.Event()
 
     async def wait(self, uri: str, *, seconds: float) -> Any:
         """Wait until the diagnostics of a document are complete and return them; ``None`` if none arrive in time."""
         with trio.move_on_after(seconds):
             while unquote(uri) not in self._by_uri:
-                await self._changed.wait()
+                await self._change_event.wait()
             while True:
                 with trio.move_on_after(_QUIET_SECONDS) as quiet:
-                    await self._changed.wait()
+                    await self._change_event.wait()
                 if quiet.cancelled_caught:
                     break
         return self._by_uri.get(unquote(uri))

@@ -44,23 +44,23 @@ class CodeReadTools:
     async def outline(self, path: Path, limit: Limit = 300, offset: Offset = 0) -> FileOutline:
         """List the classes, functions and variables of a file with their lines. Use it before reading a long file."""
         real = await self.servers.resolve(path)
-        shown = self.servers.folders.shown(real)
+        name = self.servers.folders.shown(real)
         if (reason := await self.servers.why_no_server(real)) is not None:
             source, grammar = await self._read(real, reason)
-            found = await self.parser.symbols(source, grammar, shown=shown)
-            return outline_of(shown, split_lines(source.text), found, limit=limit, offset=offset)
+            symbols = await self.parser.symbols(source, grammar, shown=name)
+            return outline_of(name, split_lines(source.text), symbols, limit=limit, offset=offset)
 
         async def work(session: LanguageSession) -> FileOutline:
             document = await _open_document(session, real)
-            found = await symbols_of(session, document)
-            return outline_of(shown, document.lines, found, limit=limit, offset=offset)
+            symbols = await symbols_of(session, document)
+            return outline_of(name, document.lines, symbols, limit=limit, offset=offset)
 
         return await self.servers.use_server_of(real, work)
 
     @tool(title="Find Symbol", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def find_symbol(
         self,
-        query: Annotated[str, Meta(min_length=1, max_length=500, description="A name or a part of it.")],
+        query: Annotated[str, Meta(min_length=1, max_length=500, description="Name or a part of it.")],
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> CodeLines:
@@ -70,11 +70,11 @@ class CodeReadTools:
         servers = await self.servers.servers_in_use()
         for server in servers:
             try:
-                found = await self.servers.use(server, partial(_workspace_symbols, query=query))
+                symbols = await self.servers.use(server, partial(_workspace_symbols, query=query))
             except ToolError as error:
                 notes.append(str(error))
             else:
-                locations += [each.location for each in found if self._is_inside(each.location)]
+                locations += [each.location for each in symbols if self._is_inside(each.location)]
         if len(notes) == len(servers):
             raise ToolError("; ".join(notes) or "no file in the folders has a language server")
         return await self._page(locations, limit, offset, notes)
@@ -97,14 +97,14 @@ class CodeReadTools:
         self, method: str, extra: dict[str, Any], symbol: str, path: str, line: int, limit: int = 100, offset: int = 0
     ) -> CodeLines:
         real = await self.servers.resolve(path)
-        shown = self.servers.folders.shown(real)
+        name = self.servers.folders.shown(real)
 
         async def work(session: LanguageSession) -> list[Location]:
             document = await _open_document(session, real)
-            for position in (await positions_of(session, document, symbol, line, shown=shown))[:_MAX_POSITIONS]:
+            for position in (await positions_of(session, document, symbol, line, shown=name))[:_MAX_POSITIONS]:
                 params = {"textDocument": {"uri": document.uri}, "position": position, **extra}
-                if found := locations_of(await session.request(method, params)):
-                    return found
+                if locations := locations_of(await session.request(method, params)):
+                    return locations
             return []
 
         return await self._page(await self.servers.use_server_of(real, work), limit, offset)

@@ -32,12 +32,12 @@ class SymbolRename:
     diff: str
 
 
-def _rename_text(done: SymbolRename) -> str:
-    diff = done.diff
+def _rename_text(rename: SymbolRename) -> str:
+    diff = rename.diff
     if len(diff) > _MAX_DIFF_CHARS:
-        diff = f"{diff[:_MAX_DIFF_CHARS]}\n[the diff is cut; files: {', '.join(done.files)}]"
-    how = "changed" if done.applied else "would change with apply=true"
-    return f"{diff}\n[{done.places} places in {len(done.files)} files {how}]"
+        diff = f"{diff[:_MAX_DIFF_CHARS]}\n[the diff is cut; files: {', '.join(rename.files)}]"
+    how = "changed" if rename.applied else "would change with apply=true"
+    return f"{diff}\n[{rename.places} places in {len(rename.files)} files {how}]"
 
 
 @frozen(eq=False)
@@ -59,13 +59,13 @@ class RenameTool:
         """Rename a symbol in all files that use it. Returns the diff; changes nothing unless apply is true."""
         folders = self.servers.folders
         real = await self.servers.resolve(path)
-        shown = folders.shown(real)
+        name = folders.shown(real)
         new_name = new_name.encode(errors="replace").decode()
 
         async def work(session: LanguageSession) -> list[FileEdit]:
             document = await session.sync(real)
             assert document is not None  # a path was given
-            [position, *_] = await positions_of(session, document, symbol, line, shown=shown)
+            [position, *_] = await positions_of(session, document, symbol, line, shown=name)
             params: dict[str, Any] = {
                 "textDocument": {"uri": document.uri},
                 "position": position,
@@ -78,7 +78,7 @@ class RenameTool:
         async with self._rename_lock:
             edits = await self.servers.use_server_of(real, work)
             if not edits:
-                raise ToolError(f"symbol: the language server renames nothing for {symbol!r} in {shown}")
+                raise ToolError(f"symbol: the language server returned no edits to rename {symbol!r} in {name}")
             diff = await trio.to_thread.run_sync(diff_of, folders, edits, abandon_on_cancel=True)
             if apply:
                 # The thread is not abandoned, so a cancelled call waits until all files are written.
@@ -92,11 +92,11 @@ class RenameTool:
 
     def _write(self, edits: list[FileEdit]) -> None:
         folders = self.servers.folders
-        done: list[str] = []
+        written_paths: list[str] = []
         for each in edits:
             try:
                 folders.replace(each.path, each.source, each.source.encode(each.text))
             except ToolError as error:
-                changed = f"; already changed: {', '.join(done)}" if done else "; nothing was changed"
+                changed = f"; already changed: {', '.join(written_paths)}" if written_paths else "; nothing was changed"
                 raise ToolError(f"{error}{changed}") from None
-            done.append(folders.shown(each.path))
+            written_paths.append(folders.shown(each.path))

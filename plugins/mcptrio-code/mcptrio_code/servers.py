@@ -81,8 +81,8 @@ class LanguageServers:
 
     async def servers_in_use(self) -> list[LanguageServer]:
         """Return the servers whose files occur in the folders."""
-        found = await trio.to_thread.run_sync(self._find_in_use, abandon_on_cancel=True)
-        return [self._server(name, folder) for name, folder in found]
+        servers = await trio.to_thread.run_sync(self._find_in_use, abandon_on_cancel=True)
+        return [self._server(name, folder) for name, folder in servers]
 
     async def use(self, server: LanguageServer, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
         """Run a function that only reads from a server.
@@ -106,8 +106,8 @@ class LanguageServers:
         return await self.use(server, work)
 
     def _no_server_message(self, real: str) -> str:
-        known = ", ".join(glob for spec in self.config.all_servers().values() for glob in spec.globs)
-        return f"no language server is configured for {os.path.basename(real)!r}; configured: {known}"
+        globs = ", ".join(glob for spec in self.config.all_servers().values() for glob in spec.globs)
+        return f"no language server is configured for {os.path.basename(real)!r}; configured: {globs}"
 
     def _find_in_use(self) -> list[tuple[str, str]]:
         return [

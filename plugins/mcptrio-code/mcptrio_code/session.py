@@ -205,15 +205,15 @@ class LanguageSession:
 
     async def _open(self, path: str) -> OpenDocument:
         source = await trio.to_thread.run_sync(self.folders.read, path, abandon_on_cancel=True)
-        known = self._documents.get(path)
-        if known is not None and known.source.data == source.data:
+        open_document = self._documents.get(path)
+        if open_document is not None and open_document.source.data == source.data:
             self._documents.move_to_end(path)
-            return known
+            return open_document
         self._versions += 1
         document = OpenDocument(path, Path(path).as_uri(), self._versions, source, split_lines(source.text))
         self._diagnostics.expect(document.uri)
         identity = {"uri": document.uri, "version": document.version}
-        if known is None:
+        if open_document is None:
             while len(self._documents) >= self.config.max_open_documents:
                 await self._close(next(iter(self._documents.values())))
             language = _LANGUAGE_IDS.get(os.path.splitext(path)[1], self.spec.language or self.name)

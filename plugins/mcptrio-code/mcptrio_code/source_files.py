@@ -44,7 +44,7 @@ class SourceFiles:
 
 def list_sources(folder: str, globs: tuple[str, ...], *, limit: int) -> SourceFiles:
     """Return the files of a folder whose names match. Does not follow symbolic links."""
-    found: dict[str, tuple[int, int]] = {}
+    sources: dict[str, tuple[int, int]] = {}
     remaining = limit * _MAX_ENTRIES_FACTOR
     waiting = [folder]
     while waiting:
@@ -52,17 +52,17 @@ def list_sources(folder: str, globs: tuple[str, ...], *, limit: int) -> SourceFi
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     remaining -= 1
-                    if remaining < 0 or len(found) >= limit:
-                        return SourceFiles(found, truncated=True)
+                    if remaining < 0 or len(sources) >= limit:
+                        return SourceFiles(sources, truncated=True)
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in _SKIPPED_FOLDERS and not entry.name.startswith("."):
                             waiting.append(entry.path)
                     elif any(fnmatchcase(entry.name, glob) for glob in globs) and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
-                        found[entry.path] = (status.st_mtime_ns, status.st_size)
+                        sources[entry.path] = (status.st_mtime_ns, status.st_size)
         except OSError:
             continue  # deleted in the meantime, or not readable; the server cannot read it either
-    return SourceFiles(found)
+    return SourceFiles(sources)
 
 
 def changes_between(old: SourceFiles, new: SourceFiles) -> list[dict[str, object]]:

@@ -60,16 +60,16 @@ async def symbols_of(session: LanguageSession, document: OpenDocument) -> list[S
         flat = [_symbol(each.name, each.kind, each.location.range, each.location.range.start, None)
                 for each in read_result(result, list[SymbolInformation])]  # fmt: skip
         return sorted(flat, key=lambda each: each.line)
-    found: list[SourceSymbol] = []
+    symbols: list[SourceSymbol] = []
     waiting: list[tuple[DocumentSymbol, SourceSymbol | None]] = [
         (each, None) for each in read_result(result or [], list[DocumentSymbol])
     ]
     while waiting:
         each, outer = waiting.pop()
         symbol = _symbol(each.name, each.kind, each.range, each.selection_range.start, outer)
-        found.append(symbol)
+        symbols.append(symbol)
         waiting += [(child, symbol) for child in each.children or ()]
-    return sorted(found, key=lambda each: (each.line, -each.end_line))
+    return sorted(symbols, key=lambda each: (each.line, -each.end_line))
 
 
 async def positions_of(
@@ -91,14 +91,14 @@ async def positions_of(
     if not names:
         raise ToolError(f"symbol: expected a name, got {symbol[:100]!r}")
     if not line:
-        found = [each for each in await symbols_of(session, document) if each.names[-len(names) :] == tuple(names)]
-        if len({each.names for each in found}) > 1:
-            listed = ", ".join(f"{'.'.join(each.names)} (line {each.line + 1})" for each in found[:_MAX_LISTED])
+        matches = [each for each in await symbols_of(session, document) if each.names[-len(names) :] == tuple(names)]
+        if len({each.names for each in matches}) > 1:
+            listed = ", ".join(f"{'.'.join(each.names)} (line {each.line + 1})" for each in matches[:_MAX_LISTED])
             raise ToolError(
                 f"symbol: {symbol!r} has several definitions in {shown}: {listed}; pass one of them, or line"
             )
-        if found:
-            return [found[0].position]
+        if matches:
+            return [matches[0].position]
         if len(names) > 1:
             raise ToolError(f"symbol: {shown} does not define {symbol!r}; pass {names[-1]!r} and the line of its use")
     occurrences = _occurrences(document, names[-1], session.encoding)
@@ -130,8 +130,8 @@ def _symbol(name: str, kind: int, range: Any, position: TextPosition, outer: Sou
 def _occurrences(document: OpenDocument, name: str, encoding: str) -> list[TextPosition]:
     word = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     return [
-        TextPosition(number, units_before(line, found.start(), encoding))
+        TextPosition(number, units_before(line, match.start(), encoding))
         for number, line in enumerate(document.lines)
         if name in line
-        for found in word.finditer(line)
+        for match in word.finditer(line)
     ]

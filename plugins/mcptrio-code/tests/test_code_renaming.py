@@ -65,7 +65,7 @@ async def test_read_only_plugin_does_not_rename(code_client: Connect) -> None:
         ("backwards", "the edits of the language server overlap in shapes.py"),
         ("not-a-file", "'untitled:x', which is not a file"),
         ("many", "more than 200 files or 10000 places would change"),
-        ("nothing", "renames nothing for 'UNIT'"),
+        ("nothing", "no edits to rename 'UNIT'"),
     ],
 )
 async def test_strange_edit_is_refused_as_a_whole(fake_client: Connect, project: Path, mode: str, message: str) -> None:

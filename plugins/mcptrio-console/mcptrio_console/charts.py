@@ -75,14 +75,14 @@ class TrafficFigures:
 
     @classmethod
     def of(cls, samples: Samples, seconds: float) -> TrafficFigures:
-        found = list(samples.recent(seconds))
+        recent_samples = list(samples.recent(seconds))
         latencies = Histogram()
-        for each in found:
+        for each in recent_samples:
             latencies.merge(each.latencies)
         return cls(
-            sum(each.requests for each in found),
-            sum(each.failures for each in found),
-            sum(each.refusals for each in found),
+            sum(each.requests for each in recent_samples),
+            sum(each.failures for each in recent_samples),
+            sum(each.refusals for each in recent_samples),
             latencies.percentile(0.5),
             latencies.percentile(0.99),
         )
@@ -153,8 +153,8 @@ def _optional(sample: TrafficSample | None, name: str) -> float | None:
 
 
 def _lag(last: Sequence[TrafficSample | None]) -> str:
-    known = [sample.lag for sample in last[-2:] if sample is not None and sample.lag is not None]
-    return milliseconds(known[-1]) if known else "measured from now on"
+    lags = [sample.lag for sample in last[-2:] if sample is not None and sample.lag is not None]
+    return milliseconds(lags[-1]) if lags else "measured from now on"
 
 
 def _plain(value: float) -> str:

@@ -87,10 +87,10 @@ def _of_traffic(samples: Samples) -> Iterator[Problem]:
         yield Problem(text, "tree", is_urgent=True)
     if minute.failures > max(1, _MANY_FAILURES * minute.requests):
         since = trio.current_time() - _MINUTE
-        found = Counter((each.label, each.message or each.outcome) for at, each in samples.failures if at >= since)
+        failures = Counter((each.label, each.message or each.outcome) for at, each in samples.failures if at >= since)
         text = f"{minute.failures} of {minute.requests} requests failed in the last minute"
-        if found:
-            (label, message), _ = found.most_common(1)[0]
+        if failures:
+            (label, message), _ = failures.most_common(1)[0]
             text += f", mostly “{cut(label, 80)}”: {cut(message)}"
         yield Problem(text, "tools")
     lags = [sample.lag for sample in samples.recent(_MINUTE) if sample.lag is not None]

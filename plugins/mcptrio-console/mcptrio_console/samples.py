@@ -123,8 +123,8 @@ class Samples:
     def last(self, count: int = SAMPLES) -> Sequence[TrafficSample | None]:
         """Return the last samples, the newest last; ``None`` for five seconds without traffic."""
         now = int(self._clock() / SAMPLE_SECONDS)
-        found = {sample.number: sample for sample in self._samples}
-        return [found.get(number) for number in range(now - count + 1, now + 1)]
+        by_number = {sample.number: sample for sample in self._samples}
+        return [by_number.get(number) for number in range(now - count + 1, now + 1)]
 
     def recent(self, seconds: float) -> Iterator[TrafficSample]:
         """Yield the samples of the last seconds."""

@@ -42,7 +42,7 @@ class StatusWatch:
         self._status: ServerStatus | None = None
         self._fresh_until = -math.inf
         self.viewers = 0
-        self._viewed = trio.Event()
+        self._has_viewers = trio.Event()
 
     @property
     def status(self) -> ServerStatus:
@@ -66,18 +66,18 @@ class StatusWatch:
     def viewing(self) -> Iterator[None]:
         """Count a viewer during the block. Measurements run while there are viewers."""
         self.viewers += 1
-        self._viewed.set()
+        self._has_viewers.set()
         try:
             yield
         finally:
             self.viewers -= 1
             if not self.viewers:
-                self._viewed = trio.Event()
+                self._has_viewers = trio.Event()
 
     async def run(self) -> None:
         """Measure while a page is open, until cancelled."""
         while True:
-            await self._viewed.wait()
+            await self._has_viewers.wait()
             began = trio.current_time()
             await trio.sleep(_LAG_INTERVAL)
             lag = max(0.0, trio.current_time() - began - _LAG_INTERVAL)

@@ -52,8 +52,8 @@ def fields_of(schema: Mapping[str, Any], given: Mapping[str, str]) -> list[ToolF
 
 
 def _fields(properties: Mapping[str, Any], needed: set[str], given: Mapping[str, str]) -> Iterator[ToolField]:
-    for name, found in list(properties.items())[:_MAX_FIELDS]:
-        each = found if isinstance(found, Mapping) else {}
+    for name, schema in list(properties.items())[:_MAX_FIELDS]:
+        each = schema if isinstance(schema, Mapping) else {}
         kind, choices = "json", tuple[str, ...]()
         enum = each.get("enum")
         if isinstance(enum, list) and len(enum) <= _MAX_CHOICES:

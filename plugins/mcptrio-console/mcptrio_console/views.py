@@ -135,8 +135,8 @@ class Views:
         paged = Paged.of(rows, query)
         idle = sum(not session.requests for session in status.sessions)
         plugins = [
-            (plugin, _grouped(of_plugin, lambda row: row.session))
-            for plugin, of_plugin in _grouped(paged.rows, lambda row: row.request.plugin or "")
+            (plugin, _group_rows(of_plugin, lambda row: row.session))
+            for plugin, of_plugin in _group_rows(paged.rows, lambda row: row.request.plugin or "")
         ]
         return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": wanted[:20]}
 
@@ -144,10 +144,10 @@ class Views:
         status = self._watch.status
         text = query.get("q", "")[:100]
         wanted = text.casefold()
-        found = [each for each in status.sessions if not wanted or wanted in _words_of(each)]
+        sessions = [each for each in status.sessions if not wanted or wanted in _words_of(each)]
         # Sessions with most requests come first, then the oldest.
-        found.sort(key=lambda each: (-len(each.requests), -each.age))
-        return {"status": status, "paged": Paged.of(found, query), "q": text}
+        sessions.sort(key=lambda each: (-len(each.requests), -each.age))
+        return {"status": status, "paged": Paged.of(sessions, query), "q": text}
 
     def plugins(self, _query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status
@@ -224,9 +224,9 @@ class Views:
         tokens = self._options.tokens_of(plugin.name)
         newest = islice(self._records.faults(plugin.name), _MAX_FAULTS)
         faults = [(f"{entry.time} {entry.text}", entry.trace) for entry in newest]
-        found = self._server.plugins.plugins.get(plugin.name)
-        if found is not None and found.error is not None:
-            faults.insert(0, (plugin.failure or "", "".join(format_exception(found.error))[-_MAX_TRACE_CHARS:]))
+        loaded_plugin = self._server.plugins.plugins.get(plugin.name)
+        if loaded_plugin is not None and loaded_plugin.error is not None:
+            faults.insert(0, (plugin.failure or "", "".join(format_exception(loaded_plugin.error))[-_MAX_TRACE_CHARS:]))
         return {
             "status": plugin,
             "settings": list(self._options.settings_of(plugin.name)),
@@ -238,12 +238,12 @@ class Views:
         }
 
 
-def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
+def _group_rows(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
     """Group rows by a key, in the order of each group's first row."""
     groups: dict[Any, tuple[Any, list[Row]]] = {}
     for row in rows:
-        found = key(row)
-        groups.setdefault(found if isinstance(found, str) else found.number, (found, []))[1].append(row)
+        group_key = key(row)
+        groups.setdefault(group_key if isinstance(group_key, str) else group_key.number, (group_key, []))[1].append(row)
     return list(groups.values())
 
 

@@ -218,11 +218,11 @@ class ConsoleWeb:
             return self._problem(403, "The console is read-only.")
         if name == "call":
             return await self._tool(form.get("tool", ""), visitor, form.to_dict())
-        done = await self._actions.run(name, form.to_dict(), visitor)
-        if done is None:
+        result = await self._actions.run(name, form.to_dict(), visitor)
+        if result is None:
             return self._problem(404, "There is no such action.")
         self._watch.renew()
-        visitor.notes.append(done)
+        visitor.notes.append(result)
         return _redirect(_console_path(form.get("back", "")))
 
     # Every request

@@ -42,7 +42,7 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
         raise UnreadableDocument(f"the file is damaged: {_CONTAINER} names no package document")
     package = archive.xml(package_path)
     items = {item.get("id"): item for item in package.iterfind(".//{*}manifest/{*}item")}
-    found = package.find(f".//{_TITLE}")
+    title_element = package.find(f".//{_TITLE}")
     parts = PartCollector(order)
     for reference in package.iterfind(".//{*}spine/{*}itemref"):
         item = items.get(reference.get("idref"))
@@ -55,7 +55,7 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
         title, text = html_to_markdown(archive.read(name))
         if text:
             parts.add(_first_heading(text) or title, text)
-    title = " ".join((found.text or "").split()) if found is not None else ""
+    title = " ".join((title_element.text or "").split()) if title_element is not None else ""
     return parts.document(kind="EPUB", unit="chapter", title=title[:200])
 
 

@@ -138,8 +138,8 @@ def _core_title(data: bytes) -> str:
     archive = Archive(data)
     if not archive.has("docProps/core.xml"):
         return ""
-    found = archive.xml("docProps/core.xml").find(_TITLE)
-    return " ".join((found.text or "").split())[:200] if found is not None else ""
+    title_element = archive.xml("docProps/core.xml").find(_TITLE)
+    return " ".join((title_element.text or "").split())[:200] if title_element is not None else ""
 
 
 def _no_image(image: object) -> dict[str, str]:

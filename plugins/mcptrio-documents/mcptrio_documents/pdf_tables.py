@@ -60,10 +60,10 @@ def find_tables(page: Any, words: Any) -> list[PdfTable]:
             down.append(_Line((left + right) / 2, min(bottom, top), max(bottom, top)))
         if len(across) > _MAX_LINES or len(down) > _MAX_LINES:
             return []
-    found = [table for grid in _grids(across, down) if (table := _table(*grid, words)) is not None]
-    found.sort(key=lambda table: -table.top)
+    tables = [table for grid in _grids(across, down) if (table := _table(*grid, words)) is not None]
+    tables.sort(key=lambda table: -table.top)
     kept: list[PdfTable] = []
-    for table in found:
+    for table in tables:
         if not kept or table.top <= kept[-1].bottom + _TOLERANCE:
             kept.append(table)
     return kept
@@ -140,11 +140,11 @@ def _table(across: list[_Line], down: list[_Line], words: Any) -> PdfTable | Non
 
 def _distinct(lines: list[_Line]) -> list[float]:
     """Return the positions of lines. Lines that are close together have one position."""
-    found: list[float] = []
+    values: list[float] = []
     for position in sorted(line.position for line in lines):
-        if not found or position - found[-1] > _TOLERANCE:
-            found.append(position)
-    return found
+        if not values or position - values[-1] > _TOLERANCE:
+            values.append(position)
+    return values
 
 
 def _is_ruled(down: list[_Line], x: float, y: float) -> bool:

@@ -45,12 +45,12 @@ def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], No
     for index, part in enumerate(document.parts):
         checkpoint()
         shown_until = -1
-        for found in phrase.finditer(part.text):
+        for match in phrase.finditer(part.text):
             # The context of the previous hit already shows this one.
-            if found.end() <= shown_until:
+            if match.end() <= shown_until:
                 continue
-            shown_until = found.end() + _CHARS_AFTER_HIT
-            hits.append((index, _line_around(part.text, found)))
+            shown_until = match.end() + _CHARS_AFTER_HIT
+            hits.append((index, _line_around(part.text, match)))
             if len(hits) == _MAX_HITS:
                 return DocumentHits(hits, match_words_only=False)
     if hits or len(words) == 1:
@@ -65,13 +65,13 @@ def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], No
     return DocumentHits(hits, match_words_only=True)
 
 
-def _line_around(text: str, found: re.Match[str]) -> str:
-    start, end = max(found.start() - _CHARS_BEFORE_HIT, 0), min(found.end() + _CHARS_AFTER_HIT, len(text))
-    before, after = text[start : found.start()], text[found.end() : end]
+def _line_around(text: str, match: re.Match[str]) -> str:
+    start, end = max(match.start() - _CHARS_BEFORE_HIT, 0), min(match.end() + _CHARS_AFTER_HIT, len(text))
+    before, after = text[start : match.start()], text[match.end() : end]
     # The context is cut between words, unless it is a single word.
     if start:
         before = before.partition(" ")[2] or before
     if end < len(text):
         after = after.rpartition(" ")[0] or after
-    line = " ".join(f"{before}{found[0]}{after}".split())
+    line = " ".join(f"{before}{match[0]}{after}".split())
     return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"

@@ -35,11 +35,11 @@ def selected_parts(document: PagedDocument, pages: str) -> list[int]:
         if (named := titles.get(text.casefold())) is not None:
             selected[named] = None
             continue
-        found = _RANGE.fullmatch(text)
-        if len(pages) > _MAX_CHARS or found is None or not (found[1] or found[3]):
+        match = _RANGE.fullmatch(text)
+        if len(pages) > _MAX_CHARS or match is None or not (match[1] or match[3]):
             raise ToolError(f"expected pages such as '3-7', '2,5-'{_or_title(document)}, got {pages[:100]!r}")
-        first = int(found[1] or 1)
-        last = int(found[3] or count) if found[2] else first
+        first = int(match[1] or 1)
+        last = int(match[3] or count) if match[2] else first
         if not 1 <= first <= last or first > count:
             raise ToolError(f"expected {document.unit}s within 1-{count}, got {text[:100]!r}")
         selected.update(dict.fromkeys(range(first - 1, min(last, count))))
@@ -54,10 +54,10 @@ def ranges_text(indexes: Iterable[int]) -> str:
             ranges[-1][1] = index
         else:
             ranges.append([index, index])
-    shown = ", ".join(
+    text = ", ".join(
         str(first + 1) if first == last else f"{first + 1}-{last + 1}" for first, last in ranges[:_MAX_RANGES]
     )
-    return shown + (f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else "")
+    return text + (f" and {len(ranges) - _MAX_RANGES} more ranges" if len(ranges) > _MAX_RANGES else "")
 
 
 def _or_title(document: PagedDocument) -> str:

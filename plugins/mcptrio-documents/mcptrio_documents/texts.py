@@ -86,7 +86,7 @@ def description_text(document: PagedDocument, name: str, max_chars: int) -> str:
     return "\n".join(lines)
 
 
-def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limit: int, max_chars: int) -> str:
+def hits_text(document: PagedDocument, hits: DocumentHits, *, offset: int, limit: int, max_chars: int) -> str:
     """Return a line for each hit, with the number of its part.
 
     Args:
@@ -96,7 +96,7 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
     """
     lines: list[str] = []
     size = 0
-    for index, excerpt in found.items[offset : offset + limit]:
+    for index, excerpt in hits.items[offset : offset + limit]:
         line = f"{document.unit} {index + 1}: {excerpt}"
         size += len(line) + 1
         if size > max_chars and lines:
@@ -104,15 +104,15 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
         lines.append(line)
     end = offset + len(lines)
     notes = []
-    if not found.items:
+    if not hits.items:
         notes.append(f"no hits in {_count(document)}; try fewer or other words")
-    elif found.match_words_only:
+    elif hits.match_words_only:
         notes.append(f"no {document.unit} has this phrase; these have all its words")
-    if end < len(found.items):
-        notes.append(f"{len(lines)} of {len(found.items)} hits; continue with offset={end}")
+    if end < len(hits.items):
+        notes.append(f"{len(lines)} of {len(hits.items)} hits; continue with offset={end}")
     elif offset and not lines:
-        notes.append(f"no more hits, there are {len(found.items)}")
-    if not found.items:
+        notes.append(f"no more hits, there are {len(hits.items)}")
+    if not hits.items:
         notes += _empty_part_notes(document, range(len(document.parts)))
     notes += _conversion_notes(document)
     return "\n".join([*lines, *([f"[{'; '.join(notes)}]"] if notes else [])])

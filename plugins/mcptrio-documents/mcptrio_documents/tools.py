@@ -35,8 +35,8 @@ class Documents:
         ctx: Context,
         path: _Path,
         pages: Annotated[str, "Pages, slides, sheets, chapters or sections: '3-7,9', or a title. All if empty."] = "",
-        offset: Annotated[int, Meta(ge=0, description="Start at this character, as a cut answer says.")] = 0,
-        limit: Annotated[int, Meta(ge=1, description="At most this many characters.")] = 36_000,
+        offset: Annotated[int, Meta(ge=0, description="Character to start at, from a truncated answer.")] = 0,
+        limit: Annotated[int, Meta(ge=1, description="Maximum characters.")] = 36_000,
     ) -> str:
         """Read a PDF, DOCX, PPTX, XLSX, ODT, EPUB, HTML or CSV file as Markdown, with tables. For one fact in a long
         document, use {tool:search_document} first."""
@@ -56,12 +56,12 @@ class Documents:
         ctx: Context,
         path: _Path,
         query: Annotated[str, Meta(min_length=1, description="A phrase, in any case.")],
-        offset: Annotated[int, Meta(ge=0, description="Skip this many hits.")] = 0,
+        offset: Annotated[int, Meta(ge=0, description="Hits to skip.")] = 0,
         limit: _Limit = 20,
     ) -> str:
         """Find a phrase in a document: a line with the page and the text around each hit. If no page has the phrase,
         the pages with all its words are returned."""
         document = await self.library.get(ctx, path)
         find = partial(find_phrase, document, query, check_cancelled)
-        found = await trio.to_thread.run_sync(find)
-        return hits_text(document, found, offset=offset, limit=limit, max_chars=self.library.config.max_chars)
+        hits = await trio.to_thread.run_sync(find)
+        return hits_text(document, hits, offset=offset, limit=limit, max_chars=self.library.config.max_chars)

@@ -84,7 +84,7 @@ def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -
     for mark, codec in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace")
-    declared_codec = _codec_of(charset) or _codec_of(_declared(body))
+    declared_codec = _codec_of(charset) or _codec_of(_declared_charset(body))
     if declared_codec is not None:
         return body.decode(declared_codec, "replace")
     try:
@@ -94,12 +94,12 @@ def decode_text(body: bytes, charset: str | None, *, is_complete: bool = True) -
         return body.decode("utf-8" if ends_early else "cp1252", "replace")
 
 
-def _declared(body: bytes) -> str | None:
+def _declared_charset(body: bytes) -> str | None:
     head = body[:1024]
-    found = _META.search(head) or _XML.match(head.lstrip())
-    if found is None:
+    match = _META.search(head) or _XML.match(head.lstrip())
+    if match is None:
         return None
-    label = found[1].decode("ascii", "ignore").lower()
+    label = match[1].decode("ascii", "ignore").lower()
     # A page whose declaration is readable as ASCII is not UTF-16.
     return "utf-8" if label.startswith("utf-16") else label
 

@@ -80,16 +80,16 @@ class Downloader:
             if download.check_hop is not None:
                 await download.check_hop(url)
             async with self._hosts.enter(f"{host}:{url.port}"):
-                found = await self._request(download, url, tuple(redirects))
-            if isinstance(found, FetchedPage):
-                return found
+                response = await self._request(download, url, tuple(redirects))
+            if isinstance(response, FetchedPage):
+                return response
             redirects.append(str(url))
             if len(redirects) > self._config.max_redirects:
                 raise ToolError(
                     f"Failed to fetch {printable(download.url)}: more than {self._config.max_redirects} redirects, "
-                    f"the last one to {printable(str(found))}"
+                    f"the last one to {printable(str(response))}"
                 )
-            url = found
+            url = response
 
     async def _request(
         self, download: Download, url: httpx2.URL, redirects: tuple[str, ...]
@@ -196,8 +196,8 @@ def _fresh_for(headers: httpx2.Headers) -> float | None:
     directives = headers.get("cache-control", "").lower()
     if "no-store" in directives or "no-cache" in directives:
         return 0.0
-    found = _MAX_AGE.search(directives)
-    if found is None:
+    match = _MAX_AGE.search(directives)
+    if match is None:
         return None
     age = headers.get("age", "")
-    return max(0.0, float(found[1]) - (float(age) if re.fullmatch(r"[0-9]{1,9}", age) else 0.0))
+    return max(0.0, float(match[1]) - (float(age) if re.fullmatch(r"[0-9]{1,9}", age) else 0.0))

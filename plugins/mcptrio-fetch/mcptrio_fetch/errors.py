@@ -26,4 +26,4 @@ def printable(text: str, limit: int = 300) -> str:
     """Return a text on one line, with control characters escaped, truncated at ``limit`` characters."""
     if len(text) > limit:
         text = text[:limit] + "…"
-    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _UNPRINTABLE.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

@@ -33,8 +33,8 @@ class AddressGate:
     """
 
     def __init__(self, config: Config, resolver: Resolver) -> None:
-        self._allowed = HostSet.of(config.allow_hosts)
-        self._denied = HostSet.of(config.deny_hosts)
+        self._allowed_hosts = HostSet.of(config.allow_hosts)
+        self._denied_hosts = HostSet.of(config.deny_hosts)
         self._private = HostSet.of(config.private_hosts)
         self._is_any_host_allowed = not config.allow_hosts
         self._is_private_allowed = config.allow_private
@@ -53,7 +53,9 @@ class AddressGate:
             raise FetchRefused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
         if has_user:
             raise FetchRefused(f"expected a URL without a user name and password, got one for {printable(host)}")
-        if self._denied.contains_name(host) or not (self._is_any_host_allowed or self._allowed.contains_name(host)):
+        if self._denied_hosts.contains_name(host) or not (
+            self._is_any_host_allowed or self._allowed_hosts.contains_name(host)
+        ):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
 
     async def addresses(self, host: str, port: int) -> list[str]:
@@ -64,12 +66,12 @@ class AddressGate:
                 addresses, so that a retry would connect to a private one.
             Unreachable: The host has no address, or the resolver did not answer in time.
         """
-        found = await self._resolve(host, port)
-        if not found:
+        addresses = await self._resolve(host, port)
+        if not addresses:
             raise Unreachable(f"{printable(host)} has no address")
-        for address in found:
+        for address in addresses:
             self._check_address(host, address)
-        return [str(address) for address in found]
+        return [str(address) for address in addresses]
 
     async def check_addresses(self, host: str, port: int) -> None:
         """Check the addresses of a host that a proxy will connect to.
@@ -80,10 +82,10 @@ class AddressGate:
             FetchRefused: At least one of the addresses is not allowed.
         """
         try:
-            found = await self._resolve(host, port)
+            addresses = await self._resolve(host, port)
         except Unreachable:
             return
-        for address in found:
+        for address in addresses:
             self._check_address(host, address)
 
     async def _resolve(self, host: str, port: int) -> list[Address]:
@@ -96,7 +98,7 @@ class AddressGate:
             raise Unreachable(f"the name {printable(host)} does not resolve") from error
 
     def _check_address(self, host: str, address: Address) -> None:
-        if self._denied.contains_address(address):
+        if self._denied_hosts.contains_address(address):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._is_private_allowed or self._private.contains_name(host) or self._private.contains_address(address):
             return

@@ -83,7 +83,7 @@ def find_links(html: str, url: str) -> list[PageLink]:
         tree = _parse(html, url)
         if tree is None:
             return []
-        found: dict[str, str] = {}
+        links: dict[str, str] = {}
         for element in tree.iter("a", "area"):
             check_cancelled()
             target = urldefrag(element.get("href") or "")[0]
@@ -92,8 +92,8 @@ def find_links(html: str, url: str) -> list[PageLink]:
             label = _collapse(
                 element.text_content() or element.get("alt") or element.get("title") or "", _MAX_LABEL_CHARS
             )
-            found[target] = found.get(target) or label
-        return [PageLink(url=target, text=label) for target, label in found.items()]
+            links[target] = links.get(target) or label
+        return [PageLink(url=target, text=label) for target, label in links.items()]
 
 
 def _parse(html: str, url: str) -> Any:

@@ -245,8 +245,8 @@ class _CachedPage:
 
 def _token(user_agent: str | None) -> str | None:
     """Return the product token of a User-Agent (RFC 9309, 2.2.1): the leading letters, ``-`` and ``_``."""
-    found = re.match(r"[A-Za-z_-]+", user_agent or "")
-    return found[0] if found else None
+    match = re.match(r"[A-Za-z_-]+", user_agent or "")
+    return match[0] if match else None
 
 
 def _fixed_limit(limit: int, page: FetchedPage) -> int:

@@ -52,7 +52,7 @@ class Renderer:
             ToolError: The conversion took too long, or the document cannot be read.
         """
         if page.kind in DOCUMENT_KINDS:
-            return await self._limited(page, partial(self.documents.render, page))
+            return await self._run_with_timeout(page, partial(self.documents.render, page))
         return await self._run(page, partial(_render, page, self._limit, raw))
 
     async def links(self, page: FetchedPage) -> list[PageLink]:
@@ -64,9 +64,9 @@ class Renderer:
         return await self._run(page, partial(_links, page, self._limit))
 
     async def _run(self, page: FetchedPage, work: Callable[[], T]) -> T:
-        return await self._limited(page, partial(trio.to_thread.run_sync, work, limiter=self._threads))
+        return await self._run_with_timeout(page, partial(trio.to_thread.run_sync, work, limiter=self._threads))
 
-    async def _limited(self, page: FetchedPage, work: Callable[[], Awaitable[T]]) -> T:
+    async def _run_with_timeout(self, page: FetchedPage, work: Callable[[], Awaitable[T]]) -> T:
         try:
             with trio.fail_after(self._timeout):
                 return await work()

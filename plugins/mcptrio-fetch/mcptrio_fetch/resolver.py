@@ -34,5 +34,5 @@ class SystemResolver:
     """The resolver of the operating system. It also parses unusual addresses: ``2130706433`` and ``127.1``."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        entries = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))

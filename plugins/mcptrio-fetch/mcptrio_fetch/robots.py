@@ -90,18 +90,18 @@ class Robots:
                 del self._pending[robots_url]
 
     async def _download(self, robots_url: str) -> tuple[_SiteRules, int]:
-        shown = printable(robots_url)
+        url_text = printable(robots_url)
         try:
             page = await self._fetch(robots_url)
         except FetchRefused:
             # The gate refuses the host, and so would refuse the page.
             raise
         except ToolError as error:
-            reason = f"Failed to fetch robots.txt ({shown}), so autonomous fetching is not allowed: {error}"
+            reason = f"Failed to fetch robots.txt ({url_text}), so autonomous fetching is not allowed: {error}"
             return _SiteRules(refusal=reason, until=trio.current_time() + _FAILURE_SECONDS), len(reason)
         if page.status in (401, 403):
             reason = (
-                f"When fetching robots.txt ({shown}), received status {page.status}, "
+                f"When fetching robots.txt ({url_text}), received status {page.status}, "
                 f"so autonomous fetching is not allowed. {_PROMPT_ADVICE}"
             )
             return _SiteRules(refusal=reason), len(reason)
@@ -109,7 +109,7 @@ class Robots:
             return _SiteRules(), 0
         if not 200 <= page.status < 300:
             reason = (
-                f"robots.txt ({shown}) has status {page.status}, "
+                f"robots.txt ({url_text}) has status {page.status}, "
                 f"so autonomous fetching is not allowed. {_PROMPT_ADVICE}"
             )
             return _SiteRules(refusal=reason, until=trio.current_time() + _FAILURE_SECONDS), len(reason)
@@ -126,10 +126,10 @@ class Robots:
         Protego stores each rule once for each agent of its group, so half a megabyte with many agents and rules would
         take gigabytes.
         """
-        found = _AGENT_LINE.match(line)
-        if found is None:
+        match = _AGENT_LINE.match(line)
+        if match is None:
             return line
-        name = found[1].strip().lower()
+        name = match[1].strip().lower()
         if name == "*":
             return "user-agent: *"
         # RFC 9309, 2.2.1 has no wildcards or versions in names, but sites use them.

@@ -76,8 +76,8 @@ class Fetch:
         self,
         ctx: Context,
         url: str,
-        offset: Annotated[int, Meta(ge=0, description="First character.")] = 0,
-        limit: Annotated[int, Meta(ge=1, description="Characters at most.")] = 5000,
+        offset: Annotated[int, Meta(ge=0, description="Character to start at.")] = 0,
+        limit: Annotated[int, Meta(ge=1, description="Maximum characters.")] = 5000,
         raw: Annotated[bool, "Return the HTML or file unchanged."] = False,
     ) -> CallToolResult:
         """Fetch a URL: HTML and documents as Markdown, in pieces; images and audio as files."""

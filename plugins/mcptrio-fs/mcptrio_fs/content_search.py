@@ -93,7 +93,7 @@ class ContentSearch:
     _files: deque[tuple[tuple[str, ...], int]] = field(init=False, factory=deque)
     """Files to read, each with the index of the line to begin at."""
 
-    _opened: tuple[str, int] | None = field(init=False, default=None)
+    _directory: tuple[str, int] | None = field(init=False, default=None)
     """The directory of the file that was read last, and its descriptor."""
 
     _bytes: int = field(init=False, default=0)
@@ -200,9 +200,9 @@ class ContentSearch:
             return
         text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
         name = printable(os.path.normpath(os.path.join(self.shown, *parts)))
-        found = self.pattern.matches(text, first, name, checkpoint)
+        matches = self.pattern.matches(text, first, name, checkpoint)
         # One match more than the limit shows that there are more.
-        hits = list(islice(found, self.limit - self.found + 1))
+        hits = list(islice(matches, self.limit - self.found + 1))
         if hits:
             self._show(parts, name, text.split("\n"), hits)
 
@@ -231,15 +231,15 @@ class ContentSearch:
 
     def _open_directory(self, path: str) -> int:
         """Return the descriptor of a directory. It stays open for the next file until the end of the slice."""
-        if self._opened is None or self._opened[0] != path:
+        if self._directory is None or self._directory[0] != path:
             self._close_directory()
-            self._opened = path, open_for_traversal(path)
-        return self._opened[1]
+            self._directory = path, open_for_traversal(path)
+        return self._directory[1]
 
     def _close_directory(self) -> None:
-        if self._opened is not None:
-            os.close(self._opened[1])
-            self._opened = None
+        if self._directory is not None:
+            os.close(self._directory[1])
+            self._directory = None
 
     def _show(self, parts: tuple[str, ...], name: str, lines: list[str], hits: list[tuple[int, int]]) -> None:
         end = 0

@@ -116,9 +116,9 @@ def shown(diff: str) -> str:
 def _split(text: str) -> list[_Line]:
     lines = []
     position = 0
-    for found in _SEPARATOR.finditer(text):
-        lines.append(_Line(text[position : found.start()], found[0], None))
-        position = found.end()
+    for match in _SEPARATOR.finditer(text):
+        lines.append(_Line(text[position : match.start()], match[0], None))
+        position = match.end()
     lines.append(_Line(text[position:], "", None))
     return lines
 
@@ -136,17 +136,17 @@ def _replace_exactly(lines: list[_Line], edit: Edit, number: int, separator: str
     if not places:
         return 0
     _expect(places, edit, number)
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     at, first = 0, 0
     for _ in range(edit.expected or 1):
         begin = whole.index(old, at)
         first += whole.count("\n", at, begin)
-        found.append((first, begin - (whole.rfind("\n", 0, begin) + 1)))
+        spans.append((first, begin - (whole.rfind("\n", 0, begin) + 1)))
         first += old.count("\n")
         at = begin + len(old)
     count = old.count("\n") + 1
     # From the last to the first, so that the line numbers of the earlier ones stay valid.
-    for first, begins in reversed(found):
+    for first, begins in reversed(spans):
         after = lines[first + count - 1].text[len(old) - (old.rfind("\n") + 1) + (begins if count == 1 else 0) :]
         replaced = (lines[first].text[:begins] + new + after).split("\n")
         _splice(lines, first, count, replaced, separator)
@@ -158,8 +158,8 @@ def _replace_loosely(lines: list[_Line], edit: Edit, number: int, separator: str
     stripped = "\n" + "\n".join(line.text.strip() for line in lines) + "\n"
     old, new = edit.old, edit.new
     for old_text, new_text in ((old, new), (old.removesuffix("\n"), new.removesuffix("\n"))):
-        wanted = old_text.split("\n")
-        needle = "\n" + "\n".join(line.strip() for line in wanted) + "\n"
+        old_lines = old_text.split("\n")
+        needle = "\n" + "\n".join(line.strip() for line in old_lines) + "\n"
         if not needle.strip():
             return 0  # blank lines match almost anywhere
         at = stripped.find(needle)
@@ -172,8 +172,8 @@ def _replace_loosely(lines: list[_Line], edit: Edit, number: int, separator: str
                     "differ from it in white space; nothing was changed"
                 )
             first = stripped.count("\n", 0, at)
-            here = [line.text for line in lines[first : first + len(wanted)]]
-            _splice(lines, first, len(wanted), _indented(wanted, here, new_text.split("\n")), separator)
+            here = [line.text for line in lines[first : first + len(old_lines)]]
+            _splice(lines, first, len(old_lines), _reindent(old_lines, here, new_text.split("\n")), separator)
             return places
     return 0
 
@@ -185,26 +185,26 @@ def _expect(places: int, edit: Edit, number: int) -> None:
         )
 
 
-def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
+def _reindent(old_lines: Sequence[str], file_lines: Sequence[str], new_lines: Sequence[str]) -> list[str]:
     """Return new lines with the file's indentation in place of the old text's."""
     real: dict[str, str] = {}
-    for expected, found in zip(wanted, here, strict=True):
+    for expected, actual in zip(old_lines, file_lines, strict=True):
         if expected.strip():
-            real.setdefault(_indent(expected), _indent(found))
-    first = _indent(here[0])
-    if new[0].strip():
-        real[_indent(new[0])] = first  # the first line gets the first line's indentation
+            real.setdefault(_indent(expected), _indent(actual))
+    first = _indent(file_lines[0])
+    if new_lines[0].strip():
+        real[_indent(new_lines[0])] = first  # the first line gets the first line's indentation
     result = []
-    for line in new:
+    for line in new_lines:
         if not line.strip():
             result.append(line)
             continue
         indent = _indent(line)
-        known = max((key for key in real if indent.startswith(key)), key=len, default=None)
-        if known is not None:
-            result.append(real[known] + indent[len(known) :] + line.lstrip())
+        prefix = max((key for key in real if indent.startswith(key)), key=len, default=None)
+        if prefix is not None:
+            result.append(real[prefix] + indent[len(prefix) :] + line.lstrip())
         else:  # less indented than any line of the old text
-            shift = len(first) - len(_indent(wanted[0]))
+            shift = len(first) - len(_indent(old_lines[0]))
             result.append((first[:shift] + indent if shift >= 0 else indent[-shift:]) + line.lstrip())
     return result
 
@@ -283,11 +283,11 @@ def _hunk(group: list[tuple[int, int, int, int]], old: list[str], new: list[str]
     yield f"@@ -{_span(begin, end)} +{_span(new_begin, new_end)} @@\n"
     at = begin
     for old_from, old_to, new_from, new_to in group:
-        yield from (_marked(" ", line) for line in old[at:old_from])
-        yield from (_marked("-", line) for line in old[old_from:old_to])
-        yield from (_marked("+", line) for line in new[new_from:new_to])
+        yield from (_mark_line(" ", line) for line in old[at:old_from])
+        yield from (_mark_line("-", line) for line in old[old_from:old_to])
+        yield from (_mark_line("+", line) for line in new[new_from:new_to])
         at = old_to
-    yield from (_marked(" ", line) for line in old[at:end])
+    yield from (_mark_line(" ", line) for line in old[at:end])
 
 
 def _span(begin: int, end: int) -> str:
@@ -295,5 +295,5 @@ def _span(begin: int, end: int) -> str:
     return f"{begin + 1 if count else begin},{count}"
 
 
-def _marked(mark: str, line: str) -> str:
+def _mark_line(mark: str, line: str) -> str:
     return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

@@ -30,24 +30,24 @@ class PathNotFound(ToolError):
 
 def explain(error: OSError, path: str) -> ToolError:
     """Convert an error of the operating system to one that a model can act on."""
-    shown = printable(path)
+    name = printable(path)
     match error.errno:
         case errno.ENOENT:
             return PathNotFound(path)
         case errno.ENOTDIR:
-            return ToolError(f"expected a directory, got something else on the way to {shown}")
+            return ToolError(f"expected a directory, got something else on the way to {name}")
         case errno.EISDIR:
-            return ToolError(f"expected a file, got a directory: {shown}")
+            return ToolError(f"expected a file, got a directory: {name}")
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            return ToolError(f"permission denied by the operating system: {shown}")
+            return ToolError(f"permission denied by the operating system: {name}")
         case errno.ENOSPC | errno.EDQUOT:
-            return ToolError(f"no space left for {shown}")
+            return ToolError(f"no space left for {name}")
         case errno.ENAMETOOLONG:
-            return ToolError(f"the path is too long: {shown}")
+            return ToolError(f"the path is too long: {name}")
         case errno.ELOOP:
-            return AccessDenied(f"access denied: too many symbolic links on the way to {shown}")
+            return AccessDenied(f"access denied: too many symbolic links on the way to {name}")
         case _:
-            return ToolError(f"{error.strerror or type(error).__name__}: {shown}")
+            return ToolError(f"{error.strerror or type(error).__name__}: {name}")
 
 
 def printable(text: str, limit: int = 1000) -> str:
@@ -57,8 +57,8 @@ def printable(text: str, limit: int = 1000) -> str:
     return _UNPRINTABLE.sub(_escape, text) if _UNPRINTABLE.search(text) else text
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode represents a byte that is not UTF-8 like this
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

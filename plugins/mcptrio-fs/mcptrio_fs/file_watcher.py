@@ -48,28 +48,28 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        known: dict[str, Fingerprint] = {}
+        fingerprints: dict[str, Fingerprint] = {}
         warned = 0
         while True:
             watched = self.subscriptions.watched()
-            wanted = sorted(uri for uri in watched if uri.startswith("file:"))
-            beyond = len(wanted) - self.limit
+            uris = sorted(uri for uri in watched if uri.startswith("file:"))
+            beyond = len(uris) - self.limit
             if beyond > warned:
                 logger.warning("%d subscribed files are not watched: max_watched is %d", beyond, self.limit)
             warned = max(beyond, 0)
-            del wanted[self.limit :]
-            known = {uri: known[uri] for uri in wanted if uri in known}
-            if wanted:
-                await self._check(wanted, known)
+            del uris[self.limit :]
+            fingerprints = {uri: fingerprints[uri] for uri in uris if uri in fingerprints}
+            if uris:
+                await self._check(uris, fingerprints)
             # If the set has changed during the check, the loop repeats at once: a change right after a subscription
             # must be noticed. There is no checkpoint between this comparison and the wait, so no change is missed.
             if self.subscriptions.watched() == watched:
-                with trio.move_on_after(self.interval if wanted else inf):
+                with trio.move_on_after(self.interval if uris else inf):
                     await self.subscriptions.changed()
 
-    async def _check(self, wanted: list[str], known: dict[str, Fingerprint]) -> None:
-        for uri, fingerprint in (await self.read_fingerprints(wanted)).items():
-            is_changed = uri in known and known[uri] != fingerprint
-            known[uri] = fingerprint
+    async def _check(self, uris: list[str], fingerprints: dict[str, Fingerprint]) -> None:
+        for uri, fingerprint in (await self.read_fingerprints(uris)).items():
+            is_changed = uri in fingerprints and fingerprints[uri] != fingerprint
+            fingerprints[uri] = fingerprint
             if is_changed:
                 self.subscriptions.notify(uri)

@@ -62,11 +62,11 @@ _MAX_CONTEXT = 50
 """Maximum number of lines before and after a match; read_text_file shows more."""
 
 _Path = Annotated[str, "Absolute, or relative to the first allowed directory."]
-_ByteOffset = Annotated[int, Meta(ge=0, description="Start at this byte, as a cut answer says.")]
+_ByteOffset = Annotated[int, Meta(ge=0, description="Byte to start at, from a truncated answer.")]
 # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
-_ByteLimit = Annotated[int, Meta(ge=4, description="At most this many bytes.")]
-_Offset = Annotated[int, Meta(ge=0, description="Skip this many entries.")]
-_Limit = Annotated[int, Meta(ge=1, description="At most this many entries.")]
+_ByteLimit = Annotated[int, Meta(ge=4, description="Maximum bytes.")]
+_Offset = Annotated[int, Meta(ge=0, description="Entries to skip.")]
+_Limit = Annotated[int, Meta(ge=1, description="Maximum entries.")]
 _Exclude = Annotated[list[str], "Globs of paths to leave out."]
 
 
@@ -86,7 +86,7 @@ class Files:
         offset: _ByteOffset = 0,
         limit: _ByteLimit = MAX_TEXT_BYTES,
     ) -> str:
-        """Read a text file, or some of its lines. A long file is cut after about 36,000 bytes, and the last line says
+        """Read a text file, or some of its lines. A long file is truncated after about 36,000 bytes; the last line says
         how to continue."""
         if offset and (start_line != 1 or end_line):
             raise ToolError("expected offset or lines, got both")
@@ -94,7 +94,7 @@ class Files:
             raise ToolError(f"expected end_line only with a start_line from 1, got start_line={start_line}")
         first = max(start_line, 1)
         if 0 < end_line < first:
-            raise ToolError(f"expected an end_line of at least start_line, got {end_line} and {first}")
+            raise ToolError(f"expected an end_line >= start_line, got start_line={first} and end_line={end_line}")
         sandbox = await self.access.sandbox(ctx)
         bound = min(limit, MAX_TEXT_BYTES, self.access.config.max_read_bytes)
         if start_line >= 0 and first == 1 and not end_line:
@@ -203,7 +203,7 @@ class Files:
         ctx: Context,
         path: _Path,
         exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        max_depth: Annotated[int, Meta(ge=1, description="Levels at most.")] = 100,
+        max_depth: Annotated[int, Meta(ge=1, description="Maximum levels.")] = 100,
         limit: _Limit = 2000,
     ) -> str:
         """List a directory recursively, indented by level. A large tree lacks its deepest levels; a directory that is
@@ -225,17 +225,17 @@ class Files:
             )
             while await self.access.run(sandbox, path, partial(tree.advance, SLICE_SECONDS, check_cancelled)):
                 await ctx.report_progress(visited + tree.visited, message=f"{tree.visited} entries looked at")
-            shown = tree.text()
-            size = wire_size(shown)
+            text = tree.text()
+            size = wire_size(text)
             if size <= MAX_TEXT_BYTES or tree.count <= 1:
                 break
             # The text of a tree cannot be cut, so build a smaller tree.
             visited += tree.visited
             bound = max(1, tree.count * MAX_TEXT_BYTES // size * 9 // 10)
         if not tree.unfinished:
-            return shown or "empty"
+            return text or "empty"
         return with_notes(
-            shown, [f"directories not expanded: {tree.unfinished}; ask for one of them, or exclude others"]
+            text, [f"directories not expanded: {tree.unfinished}; ask for one of them, or exclude others"]
         )
 
     @tool(
@@ -295,7 +295,7 @@ class Files:
         ignore_case: bool = False,
         fixed_strings: Annotated[bool, "Search literally."] = False,
         context: Annotated[int, Meta(ge=0, description="Lines around each match.")] = 0,
-        limit: Annotated[int, Meta(ge=1, description="At most this many matches.")] = 200,
+        limit: Annotated[int, Meta(ge=1, description="Maximum matches.")] = 200,
         cursor: Annotated[str, "From the previous answer."] = "",
     ) -> str:
         """Search the contents of text files: returns matching lines as number:text below the path of their file."""
@@ -395,9 +395,9 @@ def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]
     return [GlobPattern.parse(f"**/{text}" if any_depth and text and "/" not in text else text) for text in texts]
 
 
-def _as_typed(found: str, start: str, path: str) -> str:
+def _as_typed(name: str, start: str, path: str) -> str:
     """Return a found path as an argument for the next call. Below a relative directory it is relative."""
-    return printable(os.path.normpath(os.path.join(path, os.path.relpath(found, start))))
+    return printable(os.path.normpath(os.path.join(path, os.path.relpath(name, start))))
 
 
 def _time(seconds: float) -> str:

@@ -123,13 +123,13 @@ class LinePattern(Struct, frozen=True):
         if self.line is None or column < 0:
             return column
         try:
-            found = self.line.search(line[:MAX_LINE_CHARS], timeout=_LINE_TIMEOUT)
+            match = self.line.search(line[:MAX_LINE_CHARS], timeout=_LINE_TIMEOUT)
         except TimeoutError as error:
             raise ToolError(
                 f"the regular expression took longer than {_LINE_TIMEOUT:g} s on line {number + 1} of {where}; "
                 "simplify it: nested repetitions such as (a+)+ take exponential time"
             ) from error
-        return -1 if found is None else found.start()
+        return -1 if match is None else match.start()
 
 
 def _longest_literal(pattern: str) -> str:

@@ -124,7 +124,7 @@ def list_below(
 
 def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: Checkpoint) -> list[DirectoryEntry]:
     """Return every entry that is not denied, in order of name."""
-    found: list[DirectoryEntry] = []
+    result: list[DirectoryEntry] = []
     with os.scandir(descriptor) as entries:
         for number, entry in enumerate(entries, 1):
             if number % ENTRIES_PER_CHECK == 0:
@@ -137,9 +137,9 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)
             size = _size(descriptor, entry) if sizes and not is_directory else 0
-            found.append(DirectoryEntry(entry.name, is_directory, entry.is_symlink(), size))
-    found.sort(key=attrgetter("name"))
-    return found
+            result.append(DirectoryEntry(entry.name, is_directory, entry.is_symlink(), size))
+    result.sort(key=attrgetter("name"))
+    return result
 
 
 def _size(descriptor: int, entry: os.DirEntry[str]) -> int:

@@ -98,11 +98,11 @@ def _match(segments: tuple[SegmentPattern | None, ...], names: list[str]) -> boo
 
 def _expand(pattern: str) -> Iterator[str]:
     """Yield the expansions of ``{a,b}`` and ``{1..9}`` lazily, so that the caller can stop at its limit."""
-    found = _first_brace(pattern)
-    if found is None:
+    brace = _first_brace(pattern)
+    if brace is None:
         yield pattern
         return
-    start, end, choices = found
+    start, end, choices = brace
     head, tail = pattern[:start], pattern[end + 1 :]
     for choice in choices:
         for middle in _expand(choice):

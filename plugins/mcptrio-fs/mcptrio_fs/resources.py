@@ -88,7 +88,7 @@ class FileResources:
         """Return the fingerprints for the watcher. Files of a hanging folder are omitted, without delaying others."""
         # Roots can only be requested during a call, so files that only roots allow are not watched.
         sandbox = self.access.config.sandbox()
-        found: dict[str, Fingerprint] = {}
+        fingerprints: dict[str, Fingerprint] = {}
         by_folder: dict[str, dict[str, str]] = {}
         for uri in uris:
             path = path_of(uri)
@@ -96,8 +96,8 @@ class FileResources:
                 by_folder.setdefault(sandbox.folder_of(path), {})[uri] = path
         async with trio.open_nursery() as nursery:
             for folder, paths in by_folder.items():
-                nursery.start_soon(self._fingerprint_all, sandbox, folder, paths, found)
-        return found
+                nursery.start_soon(self._fingerprint_all, sandbox, folder, paths, fingerprints)
+        return fingerprints
 
     async def _folder(self, path: str, ctx: Context) -> TextResourceContents | BlobResourceContents:
         return await self.file(ctx, path)

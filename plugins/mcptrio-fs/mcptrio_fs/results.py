@@ -107,10 +107,10 @@ def with_notes(text: str, notes: Sequence[str]) -> str:
     """Return a text followed by a line for each note."""
     if not notes:
         return text
-    shown = "\n".join(f"[{note}]" for note in notes)
-    if len(shown) > _MAX_NOTES_CHARS:
-        shown = f"{shown[:_MAX_NOTES_CHARS]}…]"
-    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{shown}"
+    note_lines = "\n".join(f"[{note}]" for note in notes)
+    if len(note_lines) > _MAX_NOTES_CHARS:
+        note_lines = f"{note_lines[:_MAX_NOTES_CHARS]}…]"
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{note_lines}"
 
 
 def part_text(part: Text, *, from_end: bool = False) -> str:
@@ -140,9 +140,9 @@ def sizes_text(listing: SizedListing) -> str:
     return with_notes("\n".join(lines), _continuation_notes(listing))
 
 
-def found_text(found: Found) -> str:
+def found_text(result: Found) -> str:
     """Return a line for each path."""
-    return with_notes("\n".join(found.paths), found.notes)
+    return with_notes("\n".join(result.paths), result.notes)
 
 
 def details_text(details: Details) -> str:

@@ -107,8 +107,8 @@ class Sandbox(Struct, frozen=True):
 
     def narrow(self, roots: tuple[str, ...]) -> Sandbox:
         """Return the intersection of the folders and the client's roots. Symbolic links are resolved first."""
-        kept = [_retry_while_changing(root, partial(self._intersection, root)) for root in roots]
-        return Sandbox(tuple(dict.fromkeys(folder for folders in kept for folder in folders)), denied=self.denied)
+        narrowed = [_retry_while_changing(root, partial(self._intersection, root)) for root in roots]
+        return Sandbox(tuple(dict.fromkeys(folder for folders in narrowed for folder in folders)), denied=self.denied)
 
     def folder_of(self, path: str) -> str:
         """Return the folder that contains a path according to its text, without access to the file system."""
@@ -260,11 +260,11 @@ class Sandbox(Struct, frozen=True):
         is_denied = False
         for folder in self._by_likelihood(typed):
             # The first folder that contains the path decides. Other folders may be on a mount that hangs.
-            own = folder.real_if_contains(real)
-            if own is None:
+            folder_path = folder.real_if_contains(real)
+            if folder_path is None:
                 continue
             if not self.denied or not self.is_denied(folder.names_below(real)):
-                is_folder = real == own or any(other.path in (typed, real) for other in self.folders)
+                is_folder = real == folder_path or any(other.path in (typed, real) for other in self.folders)
                 return AllowedPath(typed=typed, real=real, is_folder=is_folder)
             is_denied = True
         if is_denied:
@@ -373,10 +373,10 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _equal_names(directory: str, name: str) -> list[str]:
-    wanted = unicodedata.normalize("NFC", name)
+    normalized_name = unicodedata.normalize("NFC", name)
     descriptor = open_listing(directory)
     try:
         with os.scandir(descriptor) as entries:
-            return [entry.name for entry in entries if unicodedata.normalize("NFC", entry.name) == wanted]
+            return [entry.name for entry in entries if unicodedata.normalize("NFC", entry.name) == normalized_name]
     finally:
         os.close(descriptor)

@@ -114,7 +114,7 @@ class TestReading:
 
         with pytest.raises(ToolError, match="end_line only with a start_line from 1"):
             await files.read_text_file(call, "a", start_line=-1, end_line=1)
-        with pytest.raises(ToolError, match="an end_line of at least start_line, got 2 and 3"):
+        with pytest.raises(ToolError, match="an end_line >= start_line, got start_line=3 and end_line=2"):
             await files.read_text_file(call, "a", start_line=3, end_line=2)
         with pytest.raises(ToolError, match="offset or lines"):
             await files.read_text_file(call, "a", start_line=-1, offset=1)

@@ -315,22 +315,22 @@ class RepositoryWork:
         Raises:
             ToolError: the revision is invalid or does not exist.
         """
-        [found] = await self.resolve_all((revision, where), with_path=with_path)
-        return found.id
+        [git_object] = await self.resolve_all((revision, where), with_path=with_path)
+        return git_object.id
 
-    async def resolve_all(self, *wanted: tuple[str, str], with_path: bool = False) -> list[GitObject]:
+    async def resolve_all(self, *revisions: tuple[str, str], with_path: bool = False) -> list[GitObject]:
         """Resolve revisions to commits, or with ``with_path`` to any objects, in one git process.
 
         Args:
-            wanted: Pairs of a revision and its argument.
+            revisions: Pairs of a revision and its argument.
 
         Raises:
             ToolError: a revision is invalid or does not exist.
         """
-        names = [check_revision(revision, where, with_path=with_path) for revision, where in wanted]
-        found = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
+        names = [check_revision(revision, where, with_path=with_path) for revision, where in revisions]
+        git_objects = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
         objects: list[GitObject] = []
-        for each, (revision, where) in zip(found, wanted, strict=True):
+        for each, (revision, where) in zip(git_objects, revisions, strict=True):
             if each is None:
                 unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
                 raise ToolError(f"no such revision at `{where}`: {printable(revision, 200)!r}{unborn}")
@@ -342,11 +342,11 @@ class RepositoryWork:
         # On standard input, a name cannot be an option.
         text = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogatepass")
         output = await self.git("cat-file", "--batch-check", kind=Kind.READ, stdin=text)
-        found: list[GitObject | None] = []
+        objects: list[GitObject | None] = []
         for line in text_of(output.stdout).split("\n")[: len(names)]:
             facts = re.fullmatch(_OBJECT, line)  # for a missing object, the line is the name and "missing"
-            found.append(GitObject(facts[1], facts[2], int(facts[3])) if facts else None)
-        return found
+            objects.append(GitObject(facts[1], facts[2], int(facts[3])) if facts else None)
+        return objects
 
     async def resolve_range(self, revision: str, where: str) -> tuple[str, str, str]:
         """Resolve a revision, or a range of two: ``a..b`` or ``a...b``. A side that is left out is HEAD.
@@ -395,11 +395,11 @@ def _stamp(repository: Repository) -> _Stamp:
     stamps: list[tuple[int, ...] | None] = []
     for file in files:
         try:
-            found = os.stat(file)
+            status = os.stat(file)
         except OSError:
             stamps.append(None)
         else:
-            stamps.append((found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+            stamps.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return tuple(stamps)
 
 

@@ -38,7 +38,7 @@ __all__ = [
 RepoPath = str
 Offset = Annotated[int, Meta(ge=0)]
 Limit = Annotated[int, Meta(ge=1)]
-Paths = Annotated[tuple[str, ...], "Or globs."]
+Paths = Annotated[tuple[str, ...], "Paths or globs."]
 
 _CONTROL = r"[\x00-\x1f\x7f]"
 _MAX_REVISION_CHARS = 4096

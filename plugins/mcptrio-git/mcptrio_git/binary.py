@@ -36,10 +36,10 @@ def find_git(command: str) -> str:
     Raises:
         ToolError: the command was not found.
     """
-    found = shutil.which(os.path.expanduser(command))
-    if found is None:
+    path = shutil.which(os.path.expanduser(command))
+    if path is None:
         raise ToolError(f"the git command {command!r} was not found; install git, or set git in [plugins.git]")
-    return os.path.abspath(found)
+    return os.path.abspath(path)
 
 
 def read_version(output: str) -> tuple[int, int]:
@@ -48,8 +48,8 @@ def read_version(output: str) -> tuple[int, int]:
     Raises:
         ToolError: the version is too old, or the command is not git.
     """
-    found = re.match(_VERSION, output)
-    version = (int(found[1]), int(found[2])) if found else None
+    match = re.match(_VERSION, output)
+    version = (int(match[1]), int(match[2])) if match else None
     if version is None or version < MIN_VERSION:
         needed = ".".join(map(str, MIN_VERSION))
         raise ToolError(f"expected git {needed} or newer, got {output.strip()[:100]!r}; set git in [plugins.git]")

@@ -42,7 +42,7 @@ class Blame(Struct, frozen=True, kw_only=True):
 
     Attributes:
         truncated: There are more lines.
-        next_cursor: Give it as cursor to get them.
+        next_cursor: The cursor of the next page.
     """
 
     path: str
@@ -82,14 +82,14 @@ def _close(
 ) -> None:
     if not lines:
         return
-    known = facts[commit]
+    commit_facts = facts[commit]
     hunks.append(
         Hunk(
             commit=commit.decode("ascii") if commit.strip(b"0") else None,
-            author=truncate(text_of(known.get(b"author", b"")), 500),
-            email=truncate(text_of(known.get(b"author-mail", b"")).strip("<>"), 500),
-            date=_date(known.get(b"author-time", b"0"), known.get(b"author-tz", b"+0000")),
-            summary=truncate(text_of(known.get(b"summary", b"")), 1000),
+            author=truncate(text_of(commit_facts.get(b"author", b"")), 500),
+            email=truncate(text_of(commit_facts.get(b"author-mail", b"")).strip("<>"), 500),
+            date=_date(commit_facts.get(b"author-time", b"0"), commit_facts.get(b"author-tz", b"+0000")),
+            summary=truncate(text_of(commit_facts.get(b"summary", b"")), 1000),
             start_line=start,
             lines=tuple(lines),
         )

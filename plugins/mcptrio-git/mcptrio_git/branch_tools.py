@@ -32,7 +32,7 @@ class CreatedReference(Struct, frozen=True, kw_only=True):
     """A branch or tag that was made.
 
     Attributes:
-        name: Its name.
+        name: The name of the branch or tag.
         commit: The commit it points to.
     """
 
@@ -52,12 +52,14 @@ class StashDone(Struct, frozen=True, kw_only=True):
     output: str
 
 
-def _reference_text(made: CreatedReference) -> str:
-    return f"created {printable(made.name)} at {short(made.commit)}"
+def _reference_text(reference: CreatedReference) -> str:
+    return f"created {printable(reference.name)} at {short(reference.commit)}"
 
 
-def _stash_text(done: StashDone) -> str:
-    return (done.output + (f"\nstash: {short(done.commit)}" if done.commit else "")).lstrip() or "nothing to stash"
+def _stash_text(result: StashDone) -> str:
+    return (
+        result.output + (f"\nstash: {short(result.commit)}" if result.commit else "")
+    ).lstrip() or "nothing to stash"
 
 
 @frozen(eq=False, repr=False)
@@ -79,7 +81,7 @@ class BranchTools:
         ctx: Context,
         branch_name: str,
         repo_path: RepoPath = "",
-        base_branch: Annotated[str, "Or any revision."] = "HEAD",
+        base_branch: Annotated[str, "Branch or revision."] = "HEAD",
     ) -> CreatedReference:
         """Create a branch without checking it out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -147,7 +149,7 @@ class BranchTools:
         tag_name: str,
         repo_path: RepoPath = "",
         revision: str = "HEAD",
-        message: Annotated[str, "Makes an annotated tag."] = "",
+        message: Annotated[str, "Annotates the tag."] = "",
     ) -> CreatedReference:
         """Create a tag; existing ones are not moved."""
         check_message(message or "none", "message")

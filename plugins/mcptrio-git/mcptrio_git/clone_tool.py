@@ -77,7 +77,7 @@ class CloneTool:
         url: Annotated[str, "https://…, ssh://… or user@host:path."],
         name: Annotated[str, "Folder; default: last part of the URL."] = "",
         branch: Annotated[str, "Branch or tag to check out."] = "",
-        depth: Annotated[int, Meta(ge=0, le=10**9, description="Only this many newest commits; 0: all.")] = 0,
+        depth: Annotated[int, Meta(ge=0, le=10**9, description="Newest commits to fetch; 0: all.")] = 0,
     ) -> Cloned:
         """Clone a repository, without submodules, for use with the other tools."""
         config = self.access.config
@@ -118,16 +118,16 @@ def check_url(url: str, config: Config) -> None:
     """
     if len(url) > _MAX_URL_CHARS:
         raise ToolError(f"expected a URL of at most {_MAX_URL_CHARS} characters at `url`, got {len(url)}")
-    found = re.fullmatch(_URL, url)
+    match = re.fullmatch(_URL, url)
     allowed = config.protocols
-    if found is not None and found["scheme"] in allowed and (found["host"] or found["scheme"] == "file"):
-        if found["user"] and ":" in found["user"]:
+    if match is not None and match["scheme"] in allowed and (match["host"] or match["scheme"] == "file"):
+        if match["user"] and ":" in match["user"]:
             raise ToolError("expected a URL without a password at `url`; git's credential helpers are the place for it")
         return
     if "ssh" in allowed and re.fullmatch(_SSH, url):
         return
-    shown = printable(redact_urls(url), 200)
-    raise ToolError(f"expected a URL of one of the protocols {', '.join(allowed)} at `url`, got {shown!r}")
+    url_text = printable(redact_urls(url), 200)
+    raise ToolError(f"expected a URL of one of the protocols {', '.join(allowed)} at `url`, got {url_text!r}")
 
 
 def _folder(config: Config) -> str:

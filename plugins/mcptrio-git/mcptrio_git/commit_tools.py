@@ -35,7 +35,7 @@ class Staged(Struct, frozen=True, kw_only=True):
 
     Attributes:
         items: The files that a commit would change.
-        truncated: There are more.
+        truncated: There are more items.
     """
 
     items: tuple[FileChange, ...]
@@ -60,15 +60,15 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 def _staged_text(staged: Staged) -> str:
     lines = [f"{each.change} {printable(each.path, 4096)}" for each in staged.items]
-    shown = lines[: how_many_fit(lines, str)]
-    if staged.truncated or len(shown) < len(lines):
-        shown.append("[more files are staged]")
-    return "\n".join(shown) or "nothing is staged"
+    visible_lines = lines[: how_many_fit(lines, str)]
+    if staged.truncated or len(visible_lines) < len(lines):
+        visible_lines.append("[more files are staged]")
+    return "\n".join(visible_lines) or "nothing is staged"
 
 
-def _committed_text(done: Committed) -> str:
-    where = f"on {printable(done.branch)}" if done.branch else "on a detached HEAD"
-    return f"committed {short(done.id)} {where}, {done.files} files\n{done.output}".rstrip()
+def _committed_text(result: Committed) -> str:
+    where = f"on {printable(result.branch)}" if result.branch else "on a detached HEAD"
+    return f"committed {short(result.id)} {where}, {result.files} files\n{result.output}".rstrip()
 
 
 @frozen(eq=False, repr=False)
@@ -87,7 +87,7 @@ class CommitTools:
         """Stage changed, new and deleted files; returns all staged ones."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.git("add", "--", *check_paths(files, work.root, "files"))
-            return await self._staged(work)
+            return await self._staged_files(work)
 
     @tool(text=_staged_text, title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
@@ -95,7 +95,7 @@ class CommitTools:
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             # Without a path, git reset would end a merge in progress.
             await work.git("reset", "--quiet", "--", ".")
-            return await self._staged(work)
+            return await self._staged_files(work)
 
     @tool(title="Git Restore", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_restore(
@@ -103,8 +103,8 @@ class CommitTools:
         ctx: Context,
         paths: Annotated[list[str], Meta(min_length=1)],
         repo_path: RepoPath = "",
-        source: Annotated[str, "Revision; default: the index."] = "",
-        staged: Annotated[bool, "The index instead of the files."] = False,
+        source: Annotated[str, "Revision. Default: the index."] = "",
+        staged: Annotated[bool, "Restore only the index."] = False,
     ) -> str:
         """Restore files or folders and discard their changes, which cannot be recovered."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -138,7 +138,7 @@ class CommitTools:
             branch, commit = await work.head()
         return Committed(id=commit or "", branch=branch, files=len(staged), output=messages_of(output))
 
-    async def _staged(self, work: RepositoryWork) -> Staged:
+    async def _staged_files(self, work: RepositoryWork) -> Staged:
         items = await list_staged(work)
         max_count = self.access.config.max_entries
         return Staged(items=tuple(items[:max_count]), truncated=len(items) > max_count)

@@ -49,8 +49,8 @@ class Log(Struct, frozen=True, kw_only=True):
     """Commits, newest first.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Commit, ...]

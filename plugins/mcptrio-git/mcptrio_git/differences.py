@@ -128,9 +128,9 @@ def _split_numstat(output: bytes) -> tuple[bytes | None, bytes]:
     if not output:
         return b"", b""
     position = 0
-    while found := re.compile(_COUNTED).match(output, position):
+    while match := re.compile(_COUNTED).match(output, position):
         fields = 1
-        if output[found.end() : found.end() + 1] == b"\0":  # renamed: the two paths follow
+        if output[match.end() : match.end() + 1] == b"\0":  # renamed: the two paths follow
             fields = 3
         for _ in range(fields):
             position = output.find(b"\0", position) + 1

@@ -118,7 +118,7 @@ def environment(
     if kind is Kind.READ or not config.hooks:
         settings["core.hooksPath"] = os.devnull
         for key in programs:
-            settings.update(_disabled(key))
+            settings.update(_disabling_settings(key))
             if key == "core.gitproxy":  # git uses the first value of this setting, but the environment overrides it
                 variables["GIT_PROXY_COMMAND"] = ""
     # The option -c could not set a key that contains "=".
@@ -129,7 +129,7 @@ def environment(
     return variables
 
 
-def _disabled(key: str) -> Mapping[str, str]:
+def _disabling_settings(key: str) -> Mapping[str, str]:
     """Return settings that disable a program, or replace it with git's default."""
     section, _, rest = key.partition(".")
     if section in ("core", "gpg"):

@@ -50,10 +50,10 @@ async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None]
     return MovedHead(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=output)
 
 
-def moved_text(done: MovedHead) -> str:
+def moved_text(result: MovedHead) -> str:
     """Return the place of HEAD and the messages of git."""
-    where = f"on {printable(done.branch)}" if done.branch else "detached HEAD"
-    return f"{where} at {short(done.commit)}\n{done.output}".rstrip()
+    where = f"on {printable(result.branch)}" if result.branch else "detached HEAD"
+    return f"{where} at {short(result.commit)}\n{result.output}".rstrip()
 
 
 async def abort_on_conflicts(work: RepositoryWork, *undo: str, always: bool = False) -> list[str]:

@@ -83,9 +83,12 @@ class Ancestry(Struct, frozen=True, kw_only=True):
     second_only: int
 
 
-def _ancestry_text(found: Ancestry) -> str:
-    bases = "merge base " + " ".join(found.items) if found.items else "no common ancestor"
-    first, second = f"{short(found.first)} is {found.first_only} ahead", f"{short(found.second)} {found.second_only}"
+def _ancestry_text(ancestry: Ancestry) -> str:
+    bases = "merge base " + " ".join(ancestry.items) if ancestry.items else "no common ancestor"
+    first, second = (
+        f"{short(ancestry.first)} is {ancestry.first_only} ahead",
+        f"{short(ancestry.second)} {ancestry.second_only}",
+    )
     return f"{bases}; {first}, {second}"
 
 
@@ -107,8 +110,8 @@ class GitInspection:
     async def git_list_repositories(self, ctx: Context, limit: Limit = 100, cursor: str = "") -> RepositoryList:
         """List the repositories for repo_path, which is optional if there is only one."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
-        found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
-        items, truncated, following = self._page(found, limit, cursor, repository_line)
+        entries = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
+        items, truncated, following = self._page(entries, limit, cursor, repository_line)
         return RepositoryList(
             items=items, writable=self.access.config.allow_write, truncated=truncated, next_cursor=following
         )
@@ -288,11 +291,11 @@ class GitInspection:
         if at:  # "<id>:" precedes each path
             data = b"\n".join(line[len(at[0]) + 1 :] for line in data.split(b"\n"))
         total = data.count(b"\n")
-        found = parse_matches(data, skip, count)
-        fit = how_many_fit(found, match_line)
-        end = skip + (fit if fit < len(found) else count)
+        matches = parse_matches(data, skip, count)
+        fit = how_many_fit(matches, match_line)
+        end = skip + (fit if fit < len(matches) else count)
         return Matches(
-            items=tuple(found[:fit]),
+            items=tuple(matches[:fit]),
             truncated=output.cut or total > end,
             next_cursor=str(end) if total > end else None,
         )
@@ -328,27 +331,27 @@ class GitInspection:
         )
 
     def _page(
-        self, found: Sequence[_T], limit: int, cursor: str, line: Callable[[_T], str]
+        self, items: Sequence[_T], limit: int, cursor: str, line: Callable[[_T], str]
     ) -> tuple[tuple[_T, ...], bool, str | None]:
         start = parse_cursor(cursor)
-        shown = found[start : start + min(limit, self.access.config.max_entries)]
-        shown = shown[: how_many_fit(shown, line)]
-        end = start + len(shown)
-        truncated = len(found) > end
-        return tuple(shown), truncated, str(end) if truncated else None
+        page = items[start : start + min(limit, self.access.config.max_entries)]
+        page = page[: how_many_fit(page, line)]
+        end = start + len(page)
+        truncated = len(items) > end
+        return tuple(page), truncated, str(end) if truncated else None
 
 
 def _first_page(hunks: list[Hunk]) -> tuple[list[Hunk], bool]:
     """Return the hunks and lines that fit into one page, and True if lines were left out."""
-    shown: list[Hunk] = []
+    page: list[Hunk] = []
     room = MAX_PAGE_CHARS
     for hunk in hunks:
         lines = hunk.lines
-        while len(lines) > (not shown) and len(hunk_text(replace(hunk, lines=lines))) > room:
+        while len(lines) > (not page) and len(hunk_text(replace(hunk, lines=lines))) > room:
             lines = lines[: len(lines) * 3 // 4]
         if lines:
-            shown.append(replace(hunk, lines=lines))
-            room -= len(hunk_text(shown[-1])) + 1
+            page.append(replace(hunk, lines=lines))
+            room -= len(hunk_text(page[-1])) + 1
         if len(lines) < len(hunk.lines):
-            return shown, True
-    return shown, False
+            return page, True
+    return page, False

@@ -49,8 +49,8 @@ class Matches(Struct, frozen=True, kw_only=True):
     """Matching lines, file by file.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Match, ...]
@@ -75,8 +75,8 @@ class Stashes(Struct, frozen=True, kw_only=True):
     """Stashes, newest first.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Stash, ...]
@@ -106,8 +106,8 @@ class Worktrees(Struct, frozen=True, kw_only=True):
     """Work trees, the main one first.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Worktree, ...]
@@ -132,8 +132,8 @@ class Remotes(Struct, frozen=True, kw_only=True):
     """Remotes in order of name.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Remote, ...]
@@ -153,8 +153,8 @@ class RepositoryList(Struct, frozen=True, kw_only=True):
 
     Attributes:
         writable: There are tools that change them.
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[RepositoryEntry, ...]
@@ -170,8 +170,8 @@ def parse_matches(output: bytes, skip: int, max_count: int) -> list[Match]:
         path, *rest = line.split(b"\0", 3)
         if len(rest) == 3:
             number, column, text = rest
-            shown = truncate(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
-            matches.append(Match(path=name_text(path), line=int(number), column=int(column), text=shown))
+            line_text = truncate(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
+            matches.append(Match(path=name_text(path), line=int(number), column=int(column), text=line_text))
     return matches
 
 

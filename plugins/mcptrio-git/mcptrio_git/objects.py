@@ -36,7 +36,7 @@ class TreeEntry:
     is_folder: bool
 
 
-async def show(work: RepositoryWork, found: GitObject, *, path: str, start: int, limit: int) -> str:
+async def show(work: RepositoryWork, git_object: GitObject, *, path: str, start: int, limit: int) -> str:
     """Return a part of the text of an object, which is a commit with its diff, a folder, or a file.
 
     Args:
@@ -48,28 +48,28 @@ async def show(work: RepositoryWork, found: GitObject, *, path: str, start: int,
         ToolError: the file is not text.
     """
     header = ""
-    if found.kind == "tag":
-        note = truncate((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _MAX_NOTE_CHARS)
-        [peeled] = await work.objects(f"{found.id}^{{}}")
+    if git_object.kind == "tag":
+        note = truncate((await work.text("cat-file", "tag", git_object.id)).partition("\n\n")[2], _MAX_NOTE_CHARS)
+        [peeled] = await work.objects(f"{git_object.id}^{{}}")
         if peeled is None:
-            raise ToolError(f"the tag {found.id} names a missing object")
-        header, found = f"tag: {note.rstrip()}\n\n", peeled
-    if found.kind == "commit":
-        output = await work.git(*LOG, "--max-count=1", found.id)
+            raise ToolError(f"the tag {git_object.id} names a missing object")
+        header, git_object = f"tag: {note.rstrip()}\n\n", peeled
+    if git_object.kind == "commit":
+        output = await work.git(*LOG, "--max-count=1", git_object.id)
         header += "".join(f"{commit_header(each)}\n\n" for each in parse_log(output.stdout)[:1])
         header = "" if start else header
-        command = ("show", "--format=", "--diff-merges=first-parent", found.id)
+        command = ("show", "--format=", "--diff-merges=first-parent", git_object.id)
         diff = await read_diff(work, command, (), start=start, limit=max(limit - len(header), _MIN_DIFF_BYTES))
         return header + diff_text(diff)
-    listing = ("ls-tree", "--format=%(objecttype) %(objectsize) %(path)", found.id)
-    arguments = listing if found.kind == "tree" else ("cat-file", "blob", found.id)
+    listing = ("ls-tree", "--format=%(objecttype) %(objectsize) %(path)", git_object.id)
+    arguments = listing if git_object.kind == "tree" else ("cat-file", "blob", git_object.id)
     output = await work.git(*arguments, skip=start, limit=limit)
-    if found.kind == "blob":
+    if git_object.kind == "blob":
         # If this part does not contain the bytes that git checks, read them separately.
         whole = start == 0 and (limit >= _BINARY_CHECK_BYTES or not output.cut)
         if is_binary(output.stdout if whole else (await work.git(*arguments, limit=_BINARY_CHECK_BYTES)).stdout):
             kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-            raise ToolError(f"expected a text file, got a binary one ({kind}, {found.size} bytes)")
+            raise ToolError(f"expected a text file, got a binary one ({kind}, {git_object.size} bytes)")
     page = page_of(output.stdout, start=start, cut=output.cut)
     return ("" if start else header) + page.text + continuation_note(page.next_offset)
 
@@ -80,11 +80,11 @@ async def kind_of(work: RepositoryWork, commit: str, path: str) -> tuple[str, st
     Args:
         path: A path in the commit; ``.`` is the top folder.
     """
-    wanted = f"{commit}^{{tree}}" if path.strip("/") in ("", ".") else f"{commit}:{path.strip('/')}"
+    name = f"{commit}^{{tree}}" if path.strip("/") in ("", ".") else f"{commit}:{path.strip('/')}"
     # A path may contain a line end, so it is passed as an argument. For a submodule, the object is missing here.
-    id = await work.text("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, codes=(0, 1, 128))
-    [found] = await work.objects(id) if id else [None]
-    return (found.kind, found.id) if found is not None else ("", "")
+    id = await work.text("rev-parse", "--verify", "--quiet", "--end-of-options", name, codes=(0, 1, 128))
+    [git_object] = await work.objects(id) if id else [None]
+    return (git_object.kind, git_object.id) if git_object is not None else ("", "")
 
 
 async def list_tree(work: RepositoryWork, tree: str, *, max_count: int) -> tuple[list[TreeEntry], bool]:

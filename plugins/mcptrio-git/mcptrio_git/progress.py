@@ -34,7 +34,7 @@ class GitProgress:
     """True if git contacts a remote and reports its own progress."""
     _began: float = field(factory=trio.current_time, init=False)
     _phases: list[bytes] = field(factory=list, init=False)
-    _unfinished: bytes = field(default=b"", init=False)
+    _unfinished_line: bytes = field(default=b"", init=False)
 
     async def tick(self) -> None:
         """Report the elapsed time. Called once a second."""
@@ -46,14 +46,14 @@ class GitProgress:
         """Handle a piece of git's standard error."""
         if not self.uses_network:
             return
-        *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)
-        self._unfinished = self._unfinished[-_MAX_MESSAGE_CHARS:]
+        *lines, self._unfinished_line = re.split(rb"[\r\n]", self._unfinished_line + message)
+        self._unfinished_line = self._unfinished_line[-_MAX_MESSAGE_CHARS:]
         for line in lines:
-            found = re.match(_LINE, line)
-            if found is None:
+            match = re.match(_LINE, line)
+            if match is None:
                 continue
-            if found[1] not in self._phases:
-                self._phases.append(found[1])
+            if match[1] not in self._phases:
+                self._phases.append(match[1])
             # Each phase counts 100. Phases overlap; report_progress drops values that do not increase.
-            value = 100 * self._phases.index(found[1]) + min(int(found[2]), 100)
-            await self.ctx.report_progress(value, message=truncate(redact_urls(text_of(found[0])), _MAX_MESSAGE_CHARS))
+            value = 100 * self._phases.index(match[1]) + min(int(match[2]), 100)
+            await self.ctx.report_progress(value, message=truncate(redact_urls(text_of(match[0])), _MAX_MESSAGE_CHARS))

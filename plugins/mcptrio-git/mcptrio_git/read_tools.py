@@ -72,7 +72,7 @@ class GitReadTools:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        untracked: Annotated[Literal["no", "normal", "all"], "all: no folders."] = "normal",
+        untracked: Annotated[Literal["no", "normal", "all"], "all: also files in new folders."] = "normal",
         limit: Limit = 100,
         cursor: str = "",
     ) -> Status:
@@ -162,11 +162,11 @@ class GitReadTools:
         max_count: Limit = 10,
         start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
         end_timestamp: str = "",
-        revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
+        revision: Annotated[str, "Revision, or range 'a..b'."] = "HEAD",
         paths: Paths = (),
         author: Annotated[str, "Regular expression."] = "",
         message: str = "",
-        line_range: Annotated[str, "Only changes of the one path's lines '10,20', or of a function, 'main'."] = "",
+        line_range: Annotated[str, "Only changes to lines '10,20' or function 'main' of the one path."] = "",
         cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
         """List commits with their messages, newest first."""
@@ -207,13 +207,13 @@ class GitReadTools:
         commits = parse_log(output.stdout)
         if not cursor and is_plain:
             start = commits[0].id
-        shown = commits[:count]
-        shown = shown[: how_many_fit(shown, commit_text)]
-        truncated = output.cut or len(commits) > len(shown)
+        page = commits[:count]
+        page = page[: how_many_fit(page, commit_text)]
+        truncated = output.cut or len(commits) > len(page)
         return Log(
-            items=tuple(shown),
+            items=tuple(page),
             truncated=truncated,
-            next_cursor=f"{start}:{skip + len(shown)}" if truncated else None,
+            next_cursor=f"{start}:{skip + len(page)}" if truncated else None,
         )
 
     @tool(
@@ -227,15 +227,15 @@ class GitReadTools:
     async def git_show(
         self,
         ctx: Context,
-        revision: Annotated[str, "Commit, branch, tag or stash; or a file or folder in it, as 'HEAD:src/a.py'."],
+        revision: Annotated[str, "Commit, branch, tag or stash; or a path in it, as 'HEAD:src/a.py'."],
         repo_path: RepoPath = "",
         offset: Offset = 0,
     ) -> str:
         """Show a commit with message and diff, or a file or folder of it."""
         async with self.access.open(ctx, repo_path) as work:
-            [found] = await work.resolve_all((revision, "revision"), with_path=True)
+            [git_object] = await work.resolve_all((revision, "revision"), with_path=True)
             path = revision.partition(":")[2]
-            return await show(work, found, path=path, start=offset, limit=self._max_page_bytes)
+            return await show(work, git_object, path=path, start=offset, limit=self._max_page_bytes)
 
     @property
     def _max_page_bytes(self) -> int:
@@ -263,9 +263,9 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
     headers = parsed.headers
     branch, commit = headers.get("branch.head"), headers.get("branch.oid")
     ahead, _, behind = headers.get("branch.ab", "").partition(" ")
-    shown = parsed.entries[skip : skip + max_count]
-    shown = shown[: how_many_fit(shown, status_line)]
-    end = skip + len(shown)
+    page = parsed.entries[skip : skip + max_count]
+    page = page[: how_many_fit(page, status_line)]
+    end = skip + len(page)
     truncated = output.cut or len(parsed.entries) > end
     git_dir = work.repository.git_dir
     return Status(
@@ -277,7 +277,7 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
         stashes=int(headers.get("stash", "0")),
         operation=await trio.to_thread.run_sync(operation_of, git_dir),
         clean=not parsed.entries,
-        items=tuple(shown),
+        items=tuple(page),
         truncated=truncated,
         next_cursor=str(end) if len(parsed.entries) > end else None,
     )
@@ -292,7 +292,7 @@ def _reason(output: Output, line_range: str) -> str:
 
 def _parse_log_cursor(cursor: str) -> tuple[str, int]:
     """Return the start of a log, and the number of commits on the previous pages."""
-    found = re.fullmatch(_CURSOR, cursor)
-    if found is None:
+    match = re.fullmatch(_CURSOR, cursor)
+    if match is None:
         raise ToolError(f"expected the cursor of a previous page at `cursor`, got {printable(cursor, 100)!r}")
-    return f"{found[1]}{found[2] or ''}{found[3] or ''}", int(found[4])
+    return f"{match[1]}{match[2] or ''}{match[3] or ''}", int(match[4])

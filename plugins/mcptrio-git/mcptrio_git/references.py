@@ -66,7 +66,7 @@ class Branches(Struct, frozen=True, kw_only=True):
     Attributes:
         current: The checked-out branch; null for a detached HEAD.
         head: The checked-out commit; null before the first.
-        truncated: There are more.
+        truncated: There are more items.
         next_cursor: The cursor of the next page.
     """
 
@@ -98,8 +98,8 @@ class Tags(Struct, frozen=True, kw_only=True):
     """Tags, newest first.
 
     Attributes:
-        truncated: There are more.
-        next_cursor: Give it as cursor to get them.
+        truncated: There are more items.
+        next_cursor: The cursor of the next page.
     """
 
     items: tuple[Tag, ...]

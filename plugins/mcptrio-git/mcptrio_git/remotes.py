@@ -24,8 +24,7 @@ from .text import name_text, printable, redact_urls, text_of, truncate
 
 __all__ = ["FetchTools", "Fetched", "PullTool", "Pulled", "Pushed", "Reference"]
 
-_Remote = Annotated[str, "Its name."]
-_Branch = Annotated[str, "Default: the checked-out one."]
+_Branch = Annotated[str, "Default: checked-out one."]
 _MAX_REFERENCES = 500
 
 
@@ -47,7 +46,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
     Attributes:
         items: The changed branches and tags, at most 500.
-        truncated: There are more.
+        truncated: There are more items.
         output: Messages of git.
     """
 
@@ -103,8 +102,8 @@ def _pulled_text(pulled: Pulled) -> str:
 
 
 def _pushed_text(pushed: Pushed) -> str:
-    done = f"{printable(pushed.remote)} {printable(pushed.branch)}: {pushed.result} {pushed.summary}"
-    return f"{done.rstrip()}\n{pushed.output}".rstrip()
+    line = f"{printable(pushed.remote)} {printable(pushed.branch)}: {pushed.result} {pushed.summary}"
+    return f"{line.rstrip()}\n{pushed.output}".rstrip()
 
 
 @frozen(eq=False, repr=False)
@@ -122,7 +121,7 @@ class FetchTools:
         open_world=True,
         timeout=math.inf,
     )
-    async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: _Remote = "origin") -> Fetched:
+    async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: str = "origin") -> Fetched:
         """Download branches and tags of a remote; the working tree is not changed."""
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
@@ -155,7 +154,7 @@ class FetchTools:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        remote: _Remote = "origin",
+        remote: str = "origin",
         branch: _Branch = "",
         set_upstream: bool = False,
         dry_run: bool = False,
@@ -208,7 +207,7 @@ class PullTool:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        remote: _Remote = "origin",
+        remote: str = "origin",
         branch: _Branch = "",
     ) -> Pulled:
         """Fetch a branch and fast-forward the checked-out branch to it. Fails if they have diverged; then fetch and
@@ -246,8 +245,8 @@ async def _check_remote(work: RepositoryWork, remote: str) -> None:
     """
     names = (await work.text("remote")).splitlines()
     if remote not in names:
-        shown = ", ".join(printable(name, 100) for name in names[:20]) or "none"
-        raise ToolError(f"expected the name of a remote ({shown}) at `remote`, got {printable(remote, 200)!r}")
+        known_names = ", ".join(printable(name, 100) for name in names[:20]) or "none"
+        raise ToolError(f"expected the name of a remote ({known_names}) at `remote`, got {printable(remote, 200)!r}")
 
 
 async def _references(work: RepositoryWork) -> dict[str, str]:

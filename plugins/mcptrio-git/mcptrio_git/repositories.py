@@ -85,49 +85,49 @@ class Repositories:
         absolute = (os.path.abspath(os.path.expanduser(path)) for path in paths)
         object.__setattr__(self, "_paths", tuple(dict.fromkeys(absolute)))
 
-    def find(self, wanted: str) -> Repository:
+    def find(self, name_or_path: str) -> Repository:
         """Return the repository with this name, or the one that contains this path.
 
         Args:
-            wanted: A name as in ``names``, or an absolute path. An empty text and ``.`` stand for the only repository.
+            name_or_path: A name as in ``names``, or an absolute path. An empty text and ``.`` mean the only repository.
 
         Raises:
             UnknownRepository: the repository does not exist or is not allowed.
         """
         if not self._paths:
             raise UnknownRepository(NO_REPOSITORY)
-        if "\0" in wanted or len(wanted) > _MAX_GIT_FILE_BYTES:
-            raise UnknownRepository(f"expected a path or name at `repo_path`, got {printable(wanted, 100)!r}")
+        if "\0" in name_or_path or len(name_or_path) > _MAX_GIT_FILE_BYTES:
+            raise UnknownRepository(f"expected a path or name at `repo_path`, got {printable(name_or_path, 100)!r}")
         entries = self._entries()
-        expanded = os.path.expanduser(wanted)
+        expanded = os.path.expanduser(name_or_path)
         if not os.path.isabs(expanded):
-            return self._check_allowed(self._root_by_name(wanted), entries)
+            return self._check_allowed(self._root_by_name(name_or_path), entries)
         path = os.path.realpath(expanded)
         root = _root_of(path)
         # An error must not reveal whether a path outside the allowed folders exists.
         inside = any(_is_inside(path, entry.path) or (root and root == entry.root) for entry in entries)
         if root is None:
             problem = "not a git repository" if inside and os.path.lexists(path) else "not an allowed repository"
-            raise UnknownRepository(f"{problem}: {printable(wanted)}; {self._hint()}")
+            raise UnknownRepository(f"{problem}: {printable(name_or_path)}; {self._hint()}")
         return self._check_allowed(root, entries)
 
     def names(self) -> dict[str, str]:
         """Return at most ``MAX_NAMES`` repositories by name: the configured ones, and those directly in configured
         folders."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for entry in self._entries():
             for root in _roots_of(entry):
-                if root in found.values():
+                if root in names.values():
                     continue
                 base = os.path.basename(root) or "root"
                 number, name = 1, base
-                while name in found:
+                while name in names:
                     number += 1
                     name = f"{base}-{number}"
-                found[name] = root
-                if len(found) >= MAX_NAMES:
-                    return found
-        return found
+                names[name] = root
+                if len(names) >= MAX_NAMES:
+                    return names
+        return names
 
     def missing(self) -> list[str]:
         """Return the configured paths that are not directories."""
@@ -137,13 +137,13 @@ class Repositories:
         real = (os.path.realpath(path) for path in self._paths)
         return [_Entry(path=path, root=path if _is_bare(path) else _root_of(path)) for path in real]
 
-    def _root_by_name(self, wanted: str) -> str:
+    def _root_by_name(self, name: str) -> str:
         names = self.names()
-        if wanted in names:
-            return names[wanted]
-        if wanted in ("", ".") and len(names) == 1:
+        if name in names:
+            return names[name]
+        if name in ("", ".") and len(names) == 1:
             return next(iter(names.values()))
-        problem = f"no repository is called {printable(wanted, 100)!r}" if wanted else "expected a repository"
+        problem = f"no repository is called {printable(name, 100)!r}" if name else "expected a repository"
         raise UnknownRepository(f"{problem} at `repo_path`; {self._hint()}")
 
     def _check_allowed(self, root: str, entries: list[_Entry]) -> Repository:
@@ -163,10 +163,10 @@ class Repositories:
 
     def _hint(self) -> str:
         names = self.names()
-        shown = [f"{printable(name, 100)} ({printable(root, 300)})" for name, root in names.items()]
-        if len(shown) > _MAX_SHOWN_REPOSITORIES:
-            shown[_MAX_SHOWN_REPOSITORIES:] = [f"and {len(shown) - _MAX_SHOWN_REPOSITORIES} more"]
-        return f"allowed: {', '.join(shown) or 'none that exists'}"
+        entries = [f"{printable(name, 100)} ({printable(root, 300)})" for name, root in names.items()]
+        if len(entries) > _MAX_SHOWN_REPOSITORIES:
+            entries[_MAX_SHOWN_REPOSITORIES:] = [f"and {len(entries) - _MAX_SHOWN_REPOSITORIES} more"]
+        return f"allowed: {', '.join(entries) or 'none that exists'}"
 
 
 def _roots_of(entry: _Entry) -> Iterator[str]:

@@ -114,16 +114,16 @@ def parse_status(output: bytes) -> ParsedStatus:
             headers[name] = value
         elif kind == "1":
             states, *_, path = rest.split(" ", 7)
-            entries.append(_tracked(path, states))
+            entries.append(_tracked_entry(path, states))
         elif kind == "2":
             if index == len(fields):
                 break
             states, *_, path = rest.split(" ", 8)
-            entries.append(_tracked(path, states, name_text(fields[index])))
+            entries.append(_tracked_entry(path, states, name_text(fields[index])))
             index += 1
         elif kind == "u":
             states, *_, path = rest.split(" ", 9)
-            entries.append(_tracked(path, states, kind="unmerged"))
+            entries.append(_tracked_entry(path, states, kind="unmerged"))
         elif kind in ("?", "!"):
             entries.append(
                 StatusEntry(
@@ -136,7 +136,7 @@ def parse_status(output: bytes) -> ParsedStatus:
     return ParsedStatus(headers=headers, entries=entries)
 
 
-def _tracked(path: str, states: str, original: str | None = None, kind: Kind = "tracked") -> StatusEntry:
+def _tracked_entry(path: str, states: str, original: str | None = None, kind: Kind = "tracked") -> StatusEntry:
     return StatusEntry(
         path=path,
         kind=kind,

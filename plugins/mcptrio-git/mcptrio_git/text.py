@@ -68,11 +68,11 @@ def truncate(text: str, limit: int) -> str:
 
 def redact_urls(text: str) -> str:
     """Return a text without passwords and tokens in URLs."""
-    return re.sub(_USER, lambda found: f"{found[1] or found[2]}***@", text)
+    return re.sub(_USER, lambda match: f"{match[1] or match[2]}***@", text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode represents a byte that is not UTF-8 like this
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

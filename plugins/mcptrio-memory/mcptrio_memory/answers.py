@@ -18,55 +18,55 @@ _OVERHEAD = 40
 
 def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
     """Return the first entities that fit. The last one has only the observations that fit."""
-    shown: list[Entity] = []
+    visible: list[Entity] = []
     is_cut = False
     for entity in created:
         observations = entity.observations if isinstance(entity.observations, list) else []
         budget -= _size(entity.name, str(entity.entity_type))
-        if is_cut or (budget < 0 and shown):
+        if is_cut or (budget < 0 and visible):
             is_cut = True
             break
-        kept = _those_that_fit(observations, budget)
+        fitting = _those_that_fit(observations, budget)
         budget -= sum(map(_size, observations))
-        is_cut = len(kept) < len(observations)
-        shown.append(
-            entity if not is_cut else Entity(name=entity.name, entity_type=entity.entity_type, observations=kept)
+        is_cut = len(fitting) < len(observations)
+        visible.append(
+            entity if not is_cut else Entity(name=entity.name, entity_type=entity.entity_type, observations=fitting)
         )
     return (
-        CreatedEntities(entities=shown, truncated=True, total=len(created))
+        CreatedEntities(entities=visible, truncated=True, total=len(created))
         if is_cut
-        else CreatedEntities(entities=shown)
+        else CreatedEntities(entities=visible)
     )
 
 
 def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelations:
     """Return the first relations that fit."""
-    shown: list[Relation] = []
+    visible: list[Relation] = []
     for relation in created:
         budget -= _size(relation.source, relation.target, relation.relation_type)
-        if budget < 0 and shown:
+        if budget < 0 and visible:
             break
-        shown.append(relation)
-    if len(shown) < len(created):
-        return CreatedRelations(relations=shown, truncated=True, total=len(created))
-    return CreatedRelations(relations=shown)
+        visible.append(relation)
+    if len(visible) < len(created):
+        return CreatedRelations(relations=visible, truncated=True, total=len(created))
+    return CreatedRelations(relations=visible)
 
 
 def added_observations(results: Sequence[AddedObservations], budget: int) -> Added:
     """Return the first results that fit. The last one has only the observations that fit."""
-    shown: list[AddedObservations] = []
+    visible: list[AddedObservations] = []
     is_cut = False
     for result in results:
         budget -= _size(result.entity_name)
-        if is_cut or (budget < 0 and shown):
+        if is_cut or (budget < 0 and visible):
             is_cut = True
             break
-        kept = _those_that_fit(result.added_observations, budget)
+        fitting = _those_that_fit(result.added_observations, budget)
         budget -= sum(map(_size, result.added_observations))
-        is_cut = len(kept) < len(result.added_observations)
-        shown.append(AddedObservations(entity_name=result.entity_name, added_observations=kept))
+        is_cut = len(fitting) < len(result.added_observations)
+        visible.append(AddedObservations(entity_name=result.entity_name, added_observations=fitting))
     total = sum(len(result.added_observations) for result in results)
-    return Added(results=shown, truncated=True, total=total) if is_cut else Added(results=shown)
+    return Added(results=visible, truncated=True, total=total) if is_cut else Added(results=visible)
 
 
 def _those_that_fit(texts: list[str], budget: int) -> list[str]:

@@ -158,11 +158,11 @@ def _create_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise MemoryUnavailable("expected a file as the memory file, got something else") from None
-        if os.name == "posix" and found.st_mode & 0o077:
-            logger.warning("%s: other users may open it (mode %o)", path, stat.S_IMODE(found.st_mode))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise MemoryUnavailable("expected a regular file as the memory file, got a directory or device") from None
+        if os.name == "posix" and status.st_mode & 0o077:
+            logger.warning("%s: other users may open it (mode %o)", path, stat.S_IMODE(status.st_mode))
 
 
 def _set_up(connection: sqlite3.Connection, max_bytes: int, busy_timeout: float) -> None:

@@ -193,18 +193,18 @@ class GraphEditor:
 
     def _namespace_id(self) -> int:
         run = self.statements
-        found = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
-        if found is None:
+        namespace_id = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+        if namespace_id is None:
             run.execute("INSERT INTO namespaces (name, revision) VALUES (?, 0)", (self.namespace,))
-            found = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
-        return int(found)
+            namespace_id = run.fetch_value("SELECT id FROM namespaces WHERE name = ?", (self.namespace,))
+        return int(namespace_id)
 
     def _entity_id(self, name: str) -> int | None:
-        found: int | None = self.statements.fetch_value(
+        entity_id: int | None = self.statements.fetch_value(
             "SELECT id FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?) AND name = ?",
             (self.namespace, name),
         )
-        return found
+        return entity_id
 
     def _require_entity(self, name: str) -> int:
         entity = self._entity_id(name)

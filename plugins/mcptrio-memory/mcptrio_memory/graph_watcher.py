@@ -100,23 +100,25 @@ class GraphWatcher:
                 self._known_revisions[uri] = revision
 
     def _targets(self) -> dict[str, Target]:
-        found: dict[str, Target] = {}
+        targets: dict[str, Target] = {}
         for uri in self.subscriptions.watched():
             target = target_of(uri, self.namespace) if uri.startswith(SCHEME) else None
             if target is not None:
-                found[uri] = target
-        return found
+                targets[uri] = target
+        return targets
 
 
 def _read_revisions(targets: Mapping[str, Target], statements: Statements) -> Revisions:
-    found: Revisions = {}
+    revisions: Revisions = {}
     for uri, target in targets.items():
         if target.name is None:
-            found[uri] = statements.fetch_value("SELECT revision FROM namespaces WHERE name = ?", (target.namespace,))
+            revisions[uri] = statements.fetch_value(
+                "SELECT revision FROM namespaces WHERE name = ?", (target.namespace,)
+            )
         else:
-            found[uri] = statements.fetch_value(
+            revisions[uri] = statements.fetch_value(
                 "SELECT revision FROM entities WHERE name = ? AND namespace ="
                 " (SELECT id FROM namespaces WHERE name = ?)",
                 (target.name, target.namespace),
             )
-    return found
+    return revisions

@@ -85,13 +85,13 @@ class _Importer:
         return imported
 
     def _import_line(self, text: bytes, imported: Imported) -> Imported:
-        found = _decoder.decode(text)
-        if isinstance(found, _RelationLine):
-            relation = Relation(source=found.source, target=found.target, relation_type=found.relationType)
+        item = _decoder.decode(text)
+        if isinstance(item, _RelationLine):
+            relation = Relation(source=item.source, target=item.target, relation_type=item.relationType)
             self.limits.check_relation(relation, "relation")
             created = self.editor.create_relations([relation], allow_dangling=True)
             return replace(imported, relations_created=imported.relations_created + len(created))
-        entity = NewEntity(name=found.name, entity_type=found.entityType, observations=found.observations)
+        entity = NewEntity(name=item.name, entity_type=item.entityType, observations=item.observations)
         self.limits.check_entity(entity, "entity")
         if self.editor.create_entities([entity]):
             return replace(imported, entities_created=imported.entities_created + 1)

@@ -26,8 +26,8 @@ from .texts import export_text, graph_text, stats_text
 
 __all__ = ["ALL", "Fields", "Limit", "MemoryReadTools", "read_graph_page"]
 
-Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-Fields = Annotated[list[Field], "What to return; empty for all."]
+Limit = Annotated[int, Meta(ge=0, description="0: the default.")]
+Fields = Annotated[list[Field], "Fields to return; empty: all."]
 
 ALL: Final[list[Field]] = []
 """The default of ``fields``. The schemas show it, and the tools do not change it."""
@@ -86,8 +86,10 @@ class MemoryReadTools:
         request = memory.page_request(limit, fields)
 
         def search(statements: Statements) -> Graph:
-            found = find_entities(statements, name, query)
-            return _graph(read_page(statements, name, SelectedEntities(found, "s"), request, cursor), len(found))
+            entity_ids = find_entities(statements, name, query)
+            return _graph(
+                read_page(statements, name, SelectedEntities(entity_ids, "s"), request, cursor), len(entity_ids)
+            )
 
         return await memory.read(search)
 
@@ -177,15 +179,15 @@ def read_graph_page(namespace: str, request: GraphPageRequest, cursor: str, stat
 
 
 def _open(namespace: str, names: list[str], request: GraphPageRequest, cursor: str, statements: Statements) -> Graph:
-    found: list[int] = []
+    entity_ids: list[int] = []
     for name in dict.fromkeys(names):
         entity_id = statements.fetch_value(
             "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
             (name, namespace),
         )
         if entity_id is not None:
-            found.append(entity_id)
-    return _graph(read_page(statements, namespace, SelectedEntities(found, "o"), request, cursor), len(found))
+            entity_ids.append(entity_id)
+    return _graph(read_page(statements, namespace, SelectedEntities(entity_ids, "o"), request, cursor), len(entity_ids))
 
 
 def _graph(page: GraphPage, total: int) -> Graph:

@@ -126,9 +126,11 @@ class MemoryResources:
                 "SELECT name FROM namespaces ORDER BY name LIMIT ?", (_MAX_COMPLETIONS,)
             ).fetchall()
         )
-        known = [name for (name,) in rows if config.allowed_namespace(name)]
+        allowed_names = [name for (name,) in rows if config.allowed_namespace(name)]
         return list(
-            dict.fromkeys([config.namespace, *(each for each in config.other_namespaces if each != ANY), *known])
+            dict.fromkeys(
+                [config.namespace, *(each for each in config.other_namespaces if each != ANY), *allowed_names]
+            )
         )
 
     def _namespace(self, ctx: Context, request: str | None, uri: str) -> str:
@@ -144,11 +146,11 @@ class MemoryResources:
 
 
 def _read_node(namespace: str, name: str, request: GraphPageRequest, statements: Statements) -> Graph | None:
-    found = statements.fetch_value(
+    row = statements.fetch_value(
         "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
         (name, namespace),
     )
-    if found is None:
+    if row is None:
         return None
-    page = read_page(statements, namespace, SelectedEntities([found], "n"), request, "")
+    page = read_page(statements, namespace, SelectedEntities([row], "n"), request, "")
     return Graph(entities=page.entities, relations=page.relations, truncated=page.cursor is not None, total=1)

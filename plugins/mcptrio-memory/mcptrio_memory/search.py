@@ -43,21 +43,21 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
         )
     words = [word for word in folded.split() if any(character.isalnum() for character in word)][:_MAX_WORDS]
     quoted = [_phrase(word) for word in words]
-    found = _ranked(statements, namespace, " AND ".join(quoted), folded) if quoted else []
-    found += _ids(
+    entity_ids = _ranked_ids(statements, namespace, " AND ".join(quoted), folded) if quoted else []
+    entity_ids += _ids(
         statements,
         f"SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
         " AND (instr(s.name, ?2) OR instr(s.type, ?2) OR instr(s.body, ?2))"
         " ORDER BY s.name <> ?2, instr(s.name, ?2) = 0, e.revision DESC, e.id DESC",
         (namespace, folded),
     )
-    if not found and quoted:
+    if not entity_ids and quoted:
         close = [_close_phrase(statements, word) for word in words]
         if close != quoted:
-            found = _ranked(statements, namespace, " AND ".join(close), folded)
-        if not found and len(close) > 1:
-            found = _ranked(statements, namespace, " OR ".join(close), folded)
-    return list(dict.fromkeys(found))[:MAX_FOUND_ENTITIES]
+            entity_ids = _ranked_ids(statements, namespace, " AND ".join(close), folded)
+        if not entity_ids and len(close) > 1:
+            entity_ids = _ranked_ids(statements, namespace, " OR ".join(close), folded)
+    return list(dict.fromkeys(entity_ids))[:MAX_FOUND_ENTITIES]
 
 
 def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:
@@ -72,10 +72,10 @@ def find_names(statements: Statements, namespace: str, typed: str, limit: int) -
 
 def _phrase(word: str) -> str:
     """Return the query for a word and words that begin with it. For ``c++``, only the word ``c`` matches."""
-    return _quoted(word) + ("*" if word[-1].isalnum() else "")
+    return _quote_word(word) + ("*" if word[-1].isalnum() else "")
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
@@ -90,11 +90,11 @@ def _close_phrase(statements: Statements, word: str) -> str:
         "SELECT term FROM temp.search_words WHERE length(term) BETWEEN ? AND ? LIMIT ?",
         (len(typed) - max_mistakes, len(typed) + max_mistakes, _MAX_COMPARED),
     )
-    close = [_quoted(each) for each in close_words(typed, (term for (term,) in rows))]
+    close = [_quote_word(each) for each in close_words(typed, (term for (term,) in rows))]
     return f"({' OR '.join([_phrase(word), *close])})" if close else _phrase(word)
 
 
-def _ranked(statements: Statements, namespace: str, match: str, folded: str) -> list[int]:
+def _ranked_ids(statements: Statements, namespace: str, match: str, folded: str) -> list[int]:
     return _ids(
         statements,
         "SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid"

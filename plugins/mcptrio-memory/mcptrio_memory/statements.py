@@ -32,7 +32,7 @@ class Statements:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._stopped = False
+        self._is_stopped = False
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
         """Run one statement.
@@ -41,7 +41,7 @@ class Statements:
             CallCancelled: the caller was cancelled before the statement was run.
             sqlite3.Error: the statement failed or was interrupted.
         """
-        if self._stopped:
+        if self._is_stopped:
             raise CallCancelled
         return self._connection.execute(statement, values)
 
@@ -57,12 +57,12 @@ class Statements:
 
     def stop(self) -> None:
         """Interrupt the current statement, and make further ones raise. Called in the Trio thread."""
-        self._stopped = True
+        self._is_stopped = True
         self._connection.interrupt()
 
     @property
     def stopped(self) -> bool:
-        return self._stopped
+        return self._is_stopped
 
 
 Work: TypeAlias = Callable[[Statements], T]

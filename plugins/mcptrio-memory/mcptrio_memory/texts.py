@@ -108,6 +108,6 @@ def _counts(what: str, counts: list[Count]) -> list[str]:
 
 
 def _list_text(what: str, items: Iterable[str], total: int | UnsetType) -> str:
-    shown = [*items]
+    lines = [*items]
     more = "" if total is UNSET else f"\n[{total} in all; the rest was stored too]"
-    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all already existed"
+    return f"{what}: {', '.join(lines)}{more}" if lines else f"{what}: nothing, all already existed"

@@ -26,20 +26,20 @@ def allowed_mistakes(word: str) -> int:
     return 0 if not 4 <= len(word) <= _MAX_LENGTH else 1 if len(word) < 8 else 2
 
 
-def close_words(word: str, known: Iterable[str]) -> list[str]:
+def close_words(word: str, vocabulary: Iterable[str]) -> list[str]:
     """Return the known words that are close to a word, those with the fewest mistakes first."""
     max_mistakes = allowed_mistakes(word)
     if not max_mistakes:
         return []
     letters = set(word)
-    found: list[tuple[int, str]] = []
-    for each in known:
+    candidates: list[tuple[int, str]] = []
+    for each in vocabulary:
         # This test excludes almost all words, and is much faster than the edit distance.
         if abs(len(each) - len(word)) <= max_mistakes and len(letters.symmetric_difference(each)) <= 2 * max_mistakes:
             mistakes = _edit_distance(word, each)
             if mistakes <= max_mistakes:
-                found.append((mistakes, each))
-    return [each for _, each in sorted(found)[:_MAX_CLOSE]]
+                candidates.append((mistakes, each))
+    return [each for _, each in sorted(candidates)[:_MAX_CLOSE]]
 
 
 def _edit_distance(one: str, other: str) -> int:

@@ -198,15 +198,15 @@ class MemoryWriteTools:
                 f"import the lines in several calls"
             )
         graph_name = memory.graph_name(ctx, namespace)
-        done = Imported()
+        result = Imported()
         batches = batches_of_lines(jsonl)
         total = sum(len(batch) for batch in batches)
-        seen = 0
+        line_count = 0
         for batch in batches:
-            done = add_imports(done, await memory.change(graph_name, partial(_import, memory, batch)))
-            seen += len(batch)
-            await ctx.report_progress(seen, total, f"{seen} of {total} lines")
-        return done
+            result = add_imports(result, await memory.change(graph_name, partial(_import, memory, batch)))
+            line_count += len(batch)
+            await ctx.report_progress(line_count, total, f"{line_count} of {total} lines")
+        return result
 
 
 def _import(memory: Memory, batch: list[Line], editor: GraphEditor) -> Imported:
@@ -215,5 +215,5 @@ def _import(memory: Memory, batch: list[Line], editor: GraphEditor) -> Imported:
 
 def _join_names(names: list[str]) -> str:
     """Return names for a message, limited in number."""
-    shown = ", ".join(name[:100] for name in names[:50])
-    return shown if len(names) <= 50 else f"{shown}, and {len(names) - 50} more"
+    text = ", ".join(name[:100] for name in names[:50])
+    return text if len(names) <= 50 else f"{text}, and {len(names) - 50} more"

@@ -105,7 +105,7 @@ def test_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPatch,
             lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(),
             "of another program",
         ),
-        (lambda path: path.mkdir(), "got something else"),
+        (lambda path: path.mkdir(), "got a directory or device"),
     ],
 )
 async def test_file_that_is_not_a_memory_is_refused_unchanged(open_memory, file: Path, make, failure: str) -> None:

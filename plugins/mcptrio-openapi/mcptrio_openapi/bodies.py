@@ -79,8 +79,8 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
     if "requestBody" not in operation:
         return None
     value, where = document.follow(operation["requestBody"], join(pointer, "requestBody"))
-    given = mapping(value, where)
-    content = mapping(given.get("content"), join(where, "content"))
+    media_type_object = mapping(value, where)
+    content = mapping(media_type_object.get("content"), join(where, "content"))
     kinds: dict[str, Kind] = {}
     for name in content:
         if (found := _kind_of(name)) is not None:
@@ -90,7 +90,7 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
     media_type = min(kinds, key=lambda name: _ORDER.index(kinds[name]))
     inner = join(where, "content", media_type)
     media = mapping(content[media_type], inner)
-    required = given.get("required", False)
+    required = media_type_object.get("required", False)
     if not isinstance(required, bool):
         raise DocumentError(join(where, "required"), f"expected true or false, got {name_kind(required)}")
     kind = kinds[media_type]
@@ -101,8 +101,8 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
         schema, encodings = _fields(document, media, inner, schemas, is_multipart=kind == "multipart")
     else:
         schema = {"type": "string"} if kind == "text" else {"type": "string", "contentEncoding": "base64"}
-    if "description" in given and "description" not in schema:
-        schema = {**schema, **schemas.convert({"description": given["description"]}, where)}
+    if "description" in media_type_object and "description" not in schema:
+        schema = {**schema, **schemas.convert({"description": media_type_object["description"]}, where)}
     if "*" in media_type:
         media_type = {"json": "application/json", "text": "text/plain"}.get(kind, "application/octet-stream")
     return Body(media_type=media_type, kind=kind, required=required, encodings=encodings, schema=schema)
@@ -169,7 +169,7 @@ _DEFAULT = Encoding()
 def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | None, bytes, str | None]:
     if encoding.is_file:
         if not isinstance(value, Mapping) or not isinstance(value.get("data"), str):
-            raise ToolError(f"expected an object with the text data, got {type(value).__name__} at `{where}`")
+            raise ToolError(f"expected an object with the text `data`, got {type(value).__name__} at `{where}`")
         filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):

@@ -85,9 +85,9 @@ class Credential:
             "username and password": self.username is not None or self.password is not None,
             "client_id and client_secret": self.client_id is not None or self.client_secret is not None,
         }
-        given = [kind for kind, is_given in kinds.items() if is_given]
-        if len(given) != 1:
-            raise ValueError(f"expected one of {', '.join(kinds)}, got {' and '.join(given) or 'none of them'}")
+        given_kinds = [kind for kind, is_given in kinds.items() if is_given]
+        if len(given_kinds) != 1:
+            raise ValueError(f"expected one of {', '.join(kinds)}, got {' and '.join(given_kinds) or 'none of them'}")
         if self.username is not None and (":" in self.username or _has_controls(self.username)):
             raise ValueError("expected a username without colons and control characters (RFC 7617)")
         if (self.username is None) != (self.password is None):

@@ -86,7 +86,7 @@ class Connections:
                 files=list(parts) if parts is not None else None,
                 extensions={"timeout": {"connect": self._connect_timeout}},
             )
-            response = await self._opened().handle_async_request(request)
+            response = await self._open_transport().handle_async_request(request)
         except (httpx2.TransportError, ssl.SSLError) as error:
             raise APIUnreachable(f"cannot reach {origin_of(url)}: {_reason(error)}") from error
         except (httpx2.InvalidURL, UnicodeEncodeError) as error:
@@ -112,7 +112,7 @@ class Connections:
             with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await transport.aclose()
 
-    def _opened(self) -> httpx2.AsyncHTTPTransport:
+    def _open_transport(self) -> httpx2.AsyncHTTPTransport:
         import httpx2
 
         if self._transport is None:

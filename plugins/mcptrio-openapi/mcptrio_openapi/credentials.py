@@ -149,8 +149,8 @@ class APICredentials:
         fields = answer if isinstance(answer, dict) else {}
         if status != 200:
             reason = fields.get("error")
-            shown = f": {self.redact(reason)[:100]}" if isinstance(reason, str) else ""
-            raise ToolError(f"the token endpoint refused the credentials of {scheme.key}: {status}{shown}")
+            reason_text = f": {self.redact(reason)[:100]}" if isinstance(reason, str) else ""
+            raise ToolError(f"the token endpoint refused the credentials of {scheme.key}: {status}{reason_text}")
         text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
         if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text:
             raise ToolError(f"expected an access token for {scheme.key} from the token endpoint, got none")

@@ -60,7 +60,7 @@ class Definitions:
         recursive = self._recursive()
         inlinable = {name for name, count in uses.items() if count == 1 and name not in recursive}
         used: set[str] = set()
-        finished: dict[str, Any] = self._inlined(root, inlinable, used, 0)
+        finished: dict[str, Any] = self._inline(root, inlinable, used, 0)
         definitions: dict[str, Any] = {}
         waiting = deque(sorted(used))
         while waiting:
@@ -68,13 +68,13 @@ class Definitions:
             if name in definitions:
                 continue
             more: set[str] = set()
-            definitions[name] = self._inlined(self._schemas[name], inlinable, more, 0)
+            definitions[name] = self._inline(self._schemas[name], inlinable, more, 0)
             waiting.extend(sorted(more))
         return {**finished, "$defs": definitions} if definitions else finished
 
-    def _inlined(self, node: Any, inlinable: set[str], used: set[str], depth: int, *, is_map: bool = False) -> Any:
+    def _inline(self, node: Any, inlinable: set[str], used: set[str], depth: int, *, is_map: bool = False) -> Any:
         if isinstance(node, list):
-            return [self._inlined(each, inlinable, used, depth + 1) for each in node]
+            return [self._inline(each, inlinable, used, depth + 1) for each in node]
         if not isinstance(node, dict):
             return node
         name = None if is_map else _referenced_name(node)
@@ -82,13 +82,13 @@ class Definitions:
             return {
                 key: value
                 if not is_map and key in _DATA_KEYWORDS
-                else self._inlined(value, inlinable, used, depth + 1, is_map=not is_map and key in SCHEMA_MAP_KEYWORDS)
+                else self._inline(value, inlinable, used, depth + 1, is_map=not is_map and key in SCHEMA_MAP_KEYWORDS)
                 for key, value in node.items()
             }
         if name not in inlinable or depth > _MAX_DEPTH:
             used.add(name)
             return node
-        target: dict[str, Any] = self._inlined(self._schemas[name], inlinable, used, depth)
+        target: dict[str, Any] = self._inline(self._schemas[name], inlinable, used, depth)
         beside = {key: value for key, value in node.items() if key != "$ref"}
         return {**target, **beside}
 
@@ -102,7 +102,7 @@ class Definitions:
         low: dict[str, int] = {}
         path: list[str] = []
         on_path: set[str] = set()
-        found: set[str] = set()
+        recursive: set[str] = set()
         for start in edges:
             if start in order:
                 continue
@@ -131,8 +131,8 @@ class Definitions:
                         component.append(path.pop())
                     on_path.difference_update(component)
                     if len(component) > 1 or name in edges[name]:
-                        found.update(component)
-        return found
+                        recursive.update(component)
+        return recursive
 
 
 _DATA_KEYWORDS = frozenset({"enum", "const", "required", *ANNOTATION_KEYWORDS})

@@ -43,7 +43,7 @@ class Names:
     ) -> None:
         self._max_chars = max_chars
         self._dots = dots
-        self._used = set(reserved)
+        self._used_names = set(reserved)
         self._numbers: dict[str, int] = {}
         """The last number that was appended to a name."""
 
@@ -54,14 +54,14 @@ class Names:
             suffix: A text that is appended if the usual name is already used. If that name is used too, a number is
                 appended.
         """
-        wanted = valid_name(text, self._max_chars, dots=self._dots)
-        name = wanted
-        if name in self._used and suffix:
+        base_name = valid_name(text, self._max_chars, dots=self._dots)
+        name = base_name
+        if name in self._used_names and suffix:
             name = valid_name(f"{text}_{suffix}", self._max_chars, dots=self._dots)
         base = name
-        while name in self._used:
+        while name in self._used_names:
             # Continue from the last number. If all operations had one name, counting from 1 would take quadratic time.
             number = self._numbers[base] = self._numbers.get(base, 1) + 1
             name = f"{base[: self._max_chars - len(str(number)) - 1]}_{number}"
-        self._used.add(name)
-        return name, name != wanted
+        self._used_names.add(name)
+        return name, name != base_name

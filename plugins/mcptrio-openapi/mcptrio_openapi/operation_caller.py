@@ -83,7 +83,7 @@ class OperationCaller:
             except ToolError as error:
                 raise ToolError(f"{operation.label}: {self._credentials.redact(str(error))}") from error
         if response is None:
-            raise ToolError(f"{operation.label}: no whole answer within {self._api.timeout:g} s (timeout)")
+            raise ToolError(f"{operation.label}: no complete response within {self._api.timeout:g} s (timeout)")
         return result_of(operation, response, self._credentials.redact)
 
     async def aclose(self) -> None:
@@ -173,9 +173,11 @@ class OperationCaller:
             *draft.cookies,
             *(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in credentials.cookies),
         ]
-        own = {name.lower() for name, _ in credentials.headers}
-        headers = [(name, value) for name, value in self._plain_headers(operation) if name.lower() not in own]
-        headers += [(name, value) for name, value in draft.headers if name.lower() not in own]
+        credential_names = {name.lower() for name, _ in credentials.headers}
+        headers = [
+            (name, value) for name, value in self._plain_headers(operation) if name.lower() not in credential_names
+        ]
+        headers += [(name, value) for name, value in draft.headers if name.lower() not in credential_names]
         headers += credentials.headers
         return [*headers, ("Cookie", "; ".join(cookies))] if cookies else headers
 
@@ -245,6 +247,6 @@ def _redirect(draft: Draft, status: int) -> Draft:
     if draft.method in ("GET", "HEAD") or status in (307, 308):
         return draft
     if status == 303:
-        kept = tuple((name, value) for name, value in draft.headers if name.lower() != "content-type")
-        return evolve(draft, method="GET", headers=kept, content=None, parts=None)
+        headers = tuple((name, value) for name, value in draft.headers if name.lower() != "content-type")
+        return evolve(draft, method="GET", headers=headers, content=None, parts=None)
     raise RedirectRefused(f"{status} for {draft.method}: the API is somewhere else; correct base_url or the document")

@@ -205,9 +205,11 @@ def read_operation(
 
 def _without_configured(parameters: list[Parameter], schemes: tuple[Scheme, ...], api: Api) -> list[Parameter]:
     """Return the parameters without those whose values are configured, such as API keys and headers."""
-    own = {(scheme.kind, _wire_name(scheme.kind, scheme.name)) for scheme in schemes}
-    own |= {("header", name.lower()) for name in api.headers}
-    return [each for each in parameters if (each.location, _wire_name(each.location, each.name)) not in own]
+    configured_names = {(scheme.kind, _wire_name(scheme.kind, scheme.name)) for scheme in schemes}
+    configured_names |= {("header", name.lower()) for name in api.headers}
+    return [
+        each for each in parameters if (each.location, _wire_name(each.location, each.name)) not in configured_names
+    ]
 
 
 def _wire_name(location: str, name: str) -> str:
@@ -223,9 +225,9 @@ def _with_valid_path(
         DocumentError: the template is invalid, or a variable has no parameter.
     """
     variables = _VARIABLE.findall(location.path)
-    known = {each.name for each in parameters if each.location == "path"}
+    path_names = {each.name for each in parameters if each.location == "path"}
     for variable in variables:
-        if variable not in known:
+        if variable not in path_names:
             text = f"expected a path parameter {name_kind(variable)}, got none"
             raise DocumentError(join(location.pointer, "parameters"), text)
     rest = _VARIABLE.sub("", location.path)
@@ -236,7 +238,7 @@ def _with_valid_path(
         raise DocumentError(
             location.item_pointer, f"expected a path without '.' and '..', got {shorten(location.path, 60)!r}"
         )
-    for name in sorted(known - set(variables)):
+    for name in sorted(path_names - set(variables)):
         text = f"the path has no {{{shorten(name, 60)}}}"
         problems.append(DocumentProblem(pointer=join(location.pointer, "parameters"), text=text, lost="the parameter"))
     return [each for each in parameters if each.location != "path" or each.name in variables]

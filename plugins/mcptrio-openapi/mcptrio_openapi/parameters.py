@@ -79,57 +79,59 @@ def read_parameters(
     Raises:
         DocumentError: a parameter cannot be sent.
     """
-    found: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
+    by_name: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
     for holder, pointer in holders:
-        for given, where in _listed(document, holder, pointer):
-            location, name = given.get("in"), given.get("name")
+        for parameter, where in _parameter_objects(document, holder, pointer):
+            location, name = parameter.get("in"), parameter.get("name")
             if location not in _PLACES:
                 raise DocumentError(
                     join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(location)}"
                 )
             if not isinstance(name, str) or not name or len(name) > 500:
                 raise DocumentError(join(where, "name"), f"expected a name, got {name_kind(name)}")
-            found[cast(str, location), name.lower() if location == "header" else name] = (given, where)
-    if len(found) > _MAX_PARAMETERS:
-        raise DocumentError(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(found)}")
+            by_name[cast(str, location), name.lower() if location == "header" else name] = (parameter, where)
+    if len(by_name) > _MAX_PARAMETERS:
+        raise DocumentError(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(by_name)}")
     parameters: list[Parameter] = []
-    for given, where in found.values():
-        if given["in"] == "header" and given["name"].lower() in _IGNORED:
+    for parameter, where in by_name.values():
+        if parameter["in"] == "header" and parameter["name"].lower() in _IGNORED:
             continue
-        if given["in"] == "header" and given["name"].lower() in _CONNECTION_HEADERS:
-            text = f"expected a header that the connection does not set itself, got {name_kind(given['name'])}"
+        if parameter["in"] == "header" and parameter["name"].lower() in _CONNECTION_HEADERS:
+            text = f"expected a header that the connection does not set itself, got {name_kind(parameter['name'])}"
             problems.append(DocumentProblem(pointer=join(where, "name"), text=text, lost="the parameter"))
             continue
-        parameters.append(_parameter(document, given, where, schemas))
+        parameters.append(_parameter(document, parameter, where, schemas))
     return sorted(parameters, key=lambda each: _PLACES.index(each.location))
 
 
-def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _parameter_objects(
+    document: Document, holder: Mapping[str, Any], pointer: str
+) -> Iterator[tuple[Mapping[str, Any], str]]:
     listed = holder.get("parameters")
     if listed is None:
         return
     pointer = join(pointer, "parameters")
     if not isinstance(listed, list):
         raise DocumentError(pointer, f"expected an array, got {name_kind(listed)}")
-    for index, given in enumerate(listed):
-        value, where = document.follow(given, join(pointer, index))
+    for index, parameter in enumerate(listed):
+        value, where = document.follow(parameter, join(pointer, index))
         yield mapping(value, where), where
 
 
-def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas: Schemas) -> Parameter:
-    location, name = given["in"], given["name"]
+def _parameter(document: Document, parameter: Mapping[str, Any], where: str, schemas: Schemas) -> Parameter:
+    location, name = parameter["in"], parameter["name"]
     if location == "header" and not _TOKEN.fullmatch(name):
         raise DocumentError(join(where, "name"), f"expected the name of a header, got {name_kind(name)}")
-    required = _flag(given, "required", where, default=False)
-    style = given.get("style", STYLES[location][0])
+    required = _flag(parameter, "required", where, default=False)
+    style = parameter.get("style", STYLES[location][0])
     if style not in STYLES[location]:
         raise DocumentError(
             join(where, "style"),
             f"expected one of {', '.join(STYLES[location])} in a {location}, got {name_kind(style)}",
         )
     is_json = False
-    if "content" in given:
-        content = mapping(given["content"], join(where, "content"))
+    if "content" in parameter:
+        content = mapping(parameter["content"], join(where, "content"))
         if len(content) != 1:
             raise DocumentError(join(where, "content"), f"expected one media type, got {len(content)}")
         media_type, media = next(iter(content.items()))
@@ -140,28 +142,28 @@ def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas
             raise DocumentError(inner, f"expected JSON or a text in a parameter, got {name_kind(media_type)}")
         schema = mapping(media, inner).get("schema", {} if is_json else {"type": "string"})
         converted = schemas.convert(schema, join(inner, "schema"))
-    elif "schema" in given:
-        converted = schemas.convert(given["schema"], join(where, "schema"))
+    elif "schema" in parameter:
+        converted = schemas.convert(parameter["schema"], join(where, "schema"))
     else:
         raise DocumentError(where, "expected schema or content, got neither")
     for note in ("description", "deprecated", "example"):
-        if note in given and note not in converted:
-            converted |= schemas.convert({note: given[note]}, where)
+        if note in parameter and note not in converted:
+            converted |= schemas.convert({note: parameter[note]}, where)
     return Parameter(
         name=name,
         location=location,
         argument=name,
         required=required or location == "path",
         style=style,
-        explode=_flag(given, "explode", where, default=style == "form"),
-        reserved=location == "query" and _flag(given, "allowReserved", where, default=False),
+        explode=_flag(parameter, "explode", where, default=style == "form"),
+        reserved=location == "query" and _flag(parameter, "allowReserved", where, default=False),
         is_json=is_json,
         schema=converted,
     )
 
 
-def _flag(given: Mapping[str, Any], key: str, where: str, *, default: bool) -> bool:
-    value = given.get(key, default)
+def _flag(parameter: Mapping[str, Any], key: str, where: str, *, default: bool) -> bool:
+    value = parameter.get(key, default)
     if not isinstance(value, bool):
         raise DocumentError(join(where, key), f"expected true or false, got {name_kind(value)}")
     return value

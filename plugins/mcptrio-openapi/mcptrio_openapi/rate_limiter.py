@@ -42,7 +42,7 @@ class RateLimiter:
         due = max(self._next_due, now)
         start = due - self._slack
         if start > deadline:
-            raise ToolError(f"too many requests to this API; its next turn is in {start - now:.0f} s")
+            raise ToolError(f"too many requests to this API (rate); call again in {start - now:.0f} s")
         self._next_due = due + self._interval
         was_admitted = False
         try:

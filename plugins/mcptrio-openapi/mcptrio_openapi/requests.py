@@ -65,7 +65,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         try:
             _add_parameter(parameter, value, path, query, headers, cookies)
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text of whole characters at `{parameter.argument}`") from error
+            raise ToolError(f"expected a text without lone surrogates at `{parameter.argument}`") from error
     filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
     if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
         # path_text() checks single values, but a segment may consist of several values and texts.
@@ -125,7 +125,7 @@ def _body(
             content = encode_form(body, value) if body.kind == "form" else encode_whole(body, value)
             size = len(content)
     except (UnicodeEncodeError, TypeError) as error:  # orjson's error is a TypeError
-        raise ToolError(f"expected a JSON value of whole characters at `{body.argument}`") from error
+        raise ToolError(f"expected a JSON value without lone surrogates at `{body.argument}`") from error
     if size > max_bytes:
         raise ToolError(f"expected a body of at most {max_bytes} bytes at `{body.argument}`, got {size}")
     # httpx2 sets the media type of multipart, because it chooses the boundary.

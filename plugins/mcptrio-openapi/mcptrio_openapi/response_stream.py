@@ -50,7 +50,7 @@ class ResponseStream:
         coding = (self.header("content-encoding") or "").strip().lower()
         self._decompressor = _decompressor_for(coding)
         self._is_gzip = coding in _GZIP_NAMES
-        self._compressed = b""
+        self._compressed_data = b""
         """Received data that is not decompressed yet."""
         self._may_have_more = False
         """True if the last piece had the maximum size. The decompressor may then have more output without new input."""
@@ -74,21 +74,21 @@ class ResponseStream:
             httpx2.TransportError: The connection was closed too early.
         """
         while True:
-            while self._decompressor is not None and (self._compressed or self._may_have_more):
+            while self._decompressor is not None and (self._compressed_data or self._may_have_more):
                 if piece := self._decompress():
                     return piece
             is_whole = self._decompressor is not None and self._decompressor.eof
             arrived = await self._receive_compressed()
             if arrived is None:
                 if self._has_data and not is_whole:
-                    raise ToolError("the answer cannot be unpacked: it ends early")
+                    raise ToolError("the response cannot be decompressed: it ends early")
                 return None
             if self._decompressor is None:
                 return arrived
             if is_whole and not self._begins_member(arrived):
                 return None  # unknown data after the end of the compressed data
             self._has_data = True
-            self._compressed += arrived
+            self._compressed_data += arrived
 
     async def aclose(self) -> None:
         """Close the response without waiting for the rest."""
@@ -122,13 +122,13 @@ class ResponseStream:
     def _decompress(self) -> bytes:
         assert self._decompressor is not None
         try:
-            piece = self._decompressor.decompress(self._compressed, _MAX_PIECE_BYTES)
+            piece = self._decompressor.decompress(self._compressed_data, _MAX_PIECE_BYTES)
         except zlib.error as error:
-            raise ToolError("the answer cannot be unpacked: it is not as its Content-Encoding says") from error
-        self._compressed, rest = self._decompressor.unconsumed_tail, self._decompressor.unused_data
+            raise ToolError("the response cannot be decompressed: it does not match its Content-Encoding") from error
+        self._compressed_data, rest = self._decompressor.unconsumed_tail, self._decompressor.unused_data
         self._may_have_more = len(piece) == _MAX_PIECE_BYTES
         if rest and self._begins_member(rest):
-            self._compressed = rest
+            self._compressed_data = rest
         return piece
 
     def _begins_member(self, rest: bytes) -> bool:

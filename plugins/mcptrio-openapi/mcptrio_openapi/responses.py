@@ -34,22 +34,22 @@ def read_responses(document: Document, location: OperationLocation) -> list[Docu
     responses = location.operation.get("responses")
     if not isinstance(responses, Mapping):
         return []
-    found: list[DocumentedResponse] = []
+    result: list[DocumentedResponse] = []
     for code, raw in responses.items():
         try:
             value, where = document.follow(raw, join(location.pointer, "responses", code))
         except DocumentError:
             continue
         if isinstance(value, Mapping):
-            found.append((str(code).upper(), value, where))
-    return found
+            result.append((str(code).upper(), value, where))
+    return result
 
 
 def output_schema_of(
     document: Document, answers: list[DocumentedResponse], config: Config, problems: list[DocumentProblem]
 ) -> dict[str, Any] | None:
     """Return the schema of a successful response that is a JSON object; ``None`` for other or several types."""
-    found: list[tuple[Any, str]] = []
+    candidates: list[tuple[Any, str]] = []
     for code, answer, where in answers:
         content = answer.get("content")
         if not (code.startswith("2") and isinstance(content, Mapping)):
@@ -58,22 +58,22 @@ def output_schema_of(
             kind = str(media_type).partition(";")[0].strip().lower()
             if not (kind in _JSON or kind.endswith("+json")) or not isinstance(media, Mapping):
                 return None
-            found.append(document.follow(media.get("schema", {}), join(where, "content", media_type, "schema")))
-    if not found or any(where != found[0][1] and schema != found[0][0] for schema, where in found):
+            candidates.append(document.follow(media.get("schema", {}), join(where, "content", media_type, "schema")))
+    if not candidates or any(where != candidates[0][1] and schema != candidates[0][0] for schema, where in candidates):
         return None
-    if not _is_object(document, *found[0]):
+    if not _is_object(document, *candidates[0]):
         return None
     schemas = Schemas(document, sending=False, max_description_chars=config.max_description // 3, problems=problems)
-    return schemas.finish({**schemas.convert(*found[0]), "type": "object"})
+    return schemas.finish({**schemas.convert(*candidates[0]), "type": "object"})
 
 
 def _is_object(document: Document, schema: Any, pointer: str, depth: int = 0) -> bool:
     schema, pointer = document.follow(schema, pointer)
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return False
-    given = schema.get("type", "object" if "properties" in schema else None)
-    if given is not None:
-        return given == "object" or (isinstance(given, list) and set(given) <= {"object", "null"})
+    types = schema.get("type", "object" if "properties" in schema else None)
+    if types is not None:
+        return types == "object" or (isinstance(types, list) and set(types) <= {"object", "null"})
     for keyword, enough in (("allOf", any), ("anyOf", all), ("oneOf", all)):
         parts = schema.get(keyword)
         if isinstance(parts, list) and parts:

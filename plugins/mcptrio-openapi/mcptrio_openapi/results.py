@@ -104,7 +104,7 @@ def result_of(operation: Operation, response: APIResponse, redact: Callable[[str
         return _validated_result(operation, _NOT_JSON if _is_deep(value, text) else value, text, note)
     if response.is_cut:
         raise ToolError(
-            f"{operation.label}: {response.phrase}, but its {kind or 'binary'} answer has more than "
+            f"{operation.label}: {response.phrase}, but its {kind or 'binary'} response has more than "
             f"{len(response.body)} bytes (max_response_bytes)"
         )
     valid = kind if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", kind, re.ASCII) else "application/octet-stream"
@@ -181,8 +181,8 @@ def _decoded_text(response: APIResponse) -> str:
     name = "utf-8"
     if match is not None:
         try:
-            found = codecs.lookup(match[1]).name
-            name = found if _CODECS.fullmatch(found) else name
+            encoding = codecs.lookup(match[1]).name
+            name = encoding if _CODECS.fullmatch(encoding) else name
         except LookupError:
             pass
     text = response.body.decode(name, errors="replace")

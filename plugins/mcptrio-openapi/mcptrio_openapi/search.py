@@ -47,7 +47,7 @@ class OperationIndex:
     """
 
     def __init__(self, locations: Iterable[OperationLocation], prefix: str) -> None:
-        self._operations = {each.name: each for each in (_indexed(location, prefix) for location in locations)}
+        self._operations = {each.name: each for each in (_index_operation(location, prefix) for location in locations)}
         self.tags = Counter(tag for each in self._operations.values() for tag in each.tags)
         """The number of operations by tag, in the order of the document."""
         self._frequencies = Counter(word for each in self._operations.values() for word in each.weights)
@@ -89,11 +89,11 @@ class OperationIndex:
         return total * matched / len(words)
 
 
-def _indexed(location: OperationLocation, prefix: str) -> FoundOperation:
+def _index_operation(location: OperationLocation, prefix: str) -> FoundOperation:
     name = location.tool.removeprefix(prefix)
     summary, description = _text(location.operation.get("summary")), _text(location.operation.get("description"))
-    given = location.operation.get("tags")
-    tags = tuple(tag for tag in given if isinstance(tag, str)) if isinstance(given, list) else ()
+    tag_names = location.operation.get("tags")
+    tags = tuple(tag for tag in tag_names if isinstance(tag, str)) if isinstance(tag_names, list) else ()
     weights: dict[str, float] = {}
     texts = ((4.0, name), (3.0, summary), (2.5, location.path), (2.0, " ".join(tags)), (1.0, description))
     for weight, text in (*texts, (2.0, location.method)):
@@ -109,5 +109,5 @@ def _text(value: Any) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text in lower case, without the s of a plural. ``listIssues`` consists of two words."""
-    found = (word.lower() for word in _WORD.findall(text[:_MAX_CHARS]))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in found]
+    words = (word.lower() for word in _WORD.findall(text[:_MAX_CHARS]))
+    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in words]

@@ -82,21 +82,25 @@ class SearchTools:
         exact = self._index.get(query.strip())
         if exact is not None:
             return self._full(exact)
-        found = self._index.find(query, tag)
-        if not found:
+        operations = self._index.find(query, tag)
+        if not operations:
             return f"No operation has any of these words. The tags are {self._tag_names()}."
         pieces: list[str] = []
         room = _MAX_PAGE_CHARS
-        for each in found[offset : offset + limit]:
+        for each in operations[offset : offset + limit]:
             piece = self._short(each)
             if pieces and len(piece) > room:
                 break
             pieces.append(piece)
             room -= len(piece)
         end = offset + len(pieces)
-        rest = f"[{offset + 1} to {end} of {len(found)}; continue with offset={end}]" if end < len(found) else ""
+        rest = (
+            f"[{offset + 1} to {end} of {len(operations)}; continue with offset={end}]" if end < len(operations) else ""
+        )
         return (
-            "\n".join([*pieces, rest]) if rest else "\n".join(pieces) or f"[no more operations, there are {len(found)}]"
+            "\n".join([*pieces, rest])
+            if rest
+            else "\n".join(pieces) or f"[no more operations, there are {len(operations)}]"
         )
 
     async def call(
@@ -105,13 +109,13 @@ class SearchTools:
         name: Annotated[str, Meta(max_length=128, description="Name of the operation, from find_operation.")],
         arguments: Annotated[dict[str, Any], Meta(description="The operation's arguments, by name.")],
     ) -> CallToolResult:
-        found = self._index.get(name)
-        if found is None:
+        match = self._index.get(name)
+        if match is None:
             names = [each.name for each in self._index.find(name)[:3]]
             hint = f"; find_operation lists them; similar are {', '.join(names)}" if names else ""
             raise ToolError(f"expected the name of an operation, got {shorten(name, 60)!r}{hint}")
         try:
-            operation = self._operation(found)
+            operation = self._operation(match)
         except DocumentError as error:
             raise ToolError(f"the document of the API is wrong at {error.pointer}: {error.text}") from error
         return await self._caller().call(ctx, operation, _repaired_arguments(operation, arguments))
@@ -124,20 +128,20 @@ class SearchTools:
         more = len(self._index.tags) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
-    def _operation(self, found: FoundOperation) -> Operation:
-        operation = self._cache.pop(found.name, None) or self._read(found)
+    def _operation(self, match: FoundOperation) -> Operation:
+        operation = self._cache.pop(match.name, None) or self._read(match)
         # The dict is ordered by last use; the first entry is the least recently used one.
-        self._cache[found.name] = operation
+        self._cache[match.name] = operation
         if len(self._cache) > _MAX_CACHED_OPERATIONS:
             del self._cache[next(iter(self._cache))]
         return operation
 
-    def _short(self, found: FoundOperation) -> str:
-        lines = [_heading(found)]
-        if found.summary:
-            lines.append(f"  {shorten(found.summary, _SUMMARY_CHARS)}")
+    def _short(self, match: FoundOperation) -> str:
+        lines = [_heading(match)]
+        if match.summary:
+            lines.append(f"  {shorten(match.summary, _SUMMARY_CHARS)}")
         try:
-            operation = self._operation(found)
+            operation = self._operation(match)
         except DocumentError as error:
             return "\n".join([*lines, f"  cannot be called: {error.text}"])
         arguments = ""
@@ -147,25 +151,25 @@ class SearchTools:
                 break
         return "\n".join([*lines, f"  {shorten(arguments, _MAX_PAGE_CHARS // 4)}"] if arguments else lines)
 
-    def _full(self, found: FoundOperation) -> str:
+    def _full(self, match: FoundOperation) -> str:
         try:
-            operation = self._operation(found)
+            operation = self._operation(match)
         except DocumentError as error:
-            return f"{_heading(found)}\n  cannot be called: {error.text}"
+            return f"{_heading(match)}\n  cannot be called: {error.text}"
         lines: list[str] = []
         for levels in range(_MAX_LEVELS, -1, -1):
             lines = arguments_text(operation.input_schema, levels=levels, descriptions=True)
             if sum(map(len, lines)) <= _MAX_OPERATION_CHARS:
                 break
-        text = "\n".join([_heading(found), operation.description, "", "arguments:", *(lines or ["none"])])
+        text = "\n".join([_heading(match), operation.description, "", "arguments:", *(lines or ["none"])])
         return text[:_MAX_OPERATION_CHARS]
 
 
-def _heading(found: FoundOperation) -> str:
-    location = found.location
+def _heading(operation: FoundOperation) -> str:
+    location = operation.location
     deprecated = " (deprecated)" if location.operation.get("deprecated") is True else ""
-    tags = shorten(", ".join(found.tags), 100)
-    return f"{found.name}  {location.method} {shorten(location.path, 200)}  [{tags}]{deprecated}"
+    tags = shorten(", ".join(operation.tags), 100)
+    return f"{operation.name}  {location.method} {shorten(location.path, 200)}  [{tags}]{deprecated}"
 
 
 def _repaired_arguments(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -69,8 +69,8 @@ def schemes_of(
         missing += lacking
     if is_optional or api.anonymous or api.headers:
         return ()
-    wanted = ", ".join(dict.fromkeys(name_kind(key) for key in missing[:10]))
-    raise DocumentError(where, f"expected credentials for {wanted}, got none: write auth, or anonymous = true")
+    names = ", ".join(dict.fromkeys(name_kind(key) for key in missing[:10]))
+    raise DocumentError(where, f"expected credentials for {names}, got none; set auth, or anonymous = true")
 
 
 def _scheme(document: Document, credential: Credential, key: str, base_url: str) -> Scheme:
@@ -80,12 +80,12 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
     if not isinstance(schemes, Mapping) or key not in schemes:
         raise DocumentError(pointer, "expected a security scheme, got nothing")
     value, pointer = document.follow(schemes[key], pointer)
-    given = mapping(value, pointer)
-    kind = given.get("type")
+    scheme = mapping(value, pointer)
+    kind = scheme.get("type")
     if kind == "apiKey":
-        return _api_key(given, credential, key, pointer)
+        return _api_key(scheme, credential, key, pointer)
     if kind == "http":
-        name = given.get("scheme")
+        name = scheme.get("scheme")
         lowered = name.lower() if isinstance(name, str) else ""
         if lowered == "bearer":
             return _bearer(credential, key, pointer)
@@ -93,16 +93,16 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
             if credential.username is None:
                 raise DocumentError(pointer, f"expected a username and a password in auth.{key}, got something else")
             return Scheme(kind="basic", key=key)
-        raise DocumentError(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}: write headers")
+        raise DocumentError(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}; set headers")
     if kind in ("oauth2", "openIdConnect"):
         if credential.client_id is None:
             return _bearer(credential, key, pointer)
-        return Scheme(kind="client", key=key, token_url=_token_url(document, given, credential, pointer, base_url))
+        return Scheme(kind="client", key=key, token_url=_token_url(document, scheme, credential, pointer, base_url))
     raise DocumentError(join(pointer, "type"), f"expected apiKey, http, oauth2 or openIdConnect, got {name_kind(kind)}")
 
 
-def _api_key(given: Mapping[str, Any], credential: Credential, key: str, pointer: str) -> Scheme:
-    location, name = given.get("in"), given.get("name")
+def _api_key(scheme: Mapping[str, Any], credential: Credential, key: str, pointer: str) -> Scheme:
+    location, name = scheme.get("in"), scheme.get("name")
     if location not in ("header", "query", "cookie"):
         raise DocumentError(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(location)}")
     if not isinstance(name, str) or not name or (location == "header" and not _TOKEN.fullmatch(name)):
@@ -123,16 +123,16 @@ def _bearer(credential: Credential, key: str, pointer: str) -> Scheme:
 
 
 def _token_url(
-    document: Document, given: Mapping[str, Any], credential: Credential, pointer: str, base_url: str
+    document: Document, scheme: Mapping[str, Any], credential: Credential, pointer: str, base_url: str
 ) -> str:
     if credential.token_url is not None:
         return credential.token_url
-    flows = given.get("flows")
+    flows = scheme.get("flows")
     flow = flows.get("clientCredentials") if isinstance(flows, Mapping) else None
     url = flow.get("tokenUrl") if isinstance(flow, Mapping) else None
     where = join(pointer, "flows", "clientCredentials", "tokenUrl")
     if not isinstance(url, str):
-        raise DocumentError(where, "expected the URL of a token endpoint, got none: write token_url")
+        raise DocumentError(where, "expected the URL of a token endpoint, got none; set token_url")
     url = urljoin(document.url or f"{base_url}/", url)
     try:
         origin = origin_of(url)
@@ -140,5 +140,5 @@ def _token_url(
         raise DocumentError(where, str(error)) from error
     if origin != origin_of(base_url):
         # Otherwise the author of a document could choose the server to which the client secret is sent.
-        raise DocumentError(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
+        raise DocumentError(where, f"expected the API's own origin, got {origin}; if that is right, set token_url")
     return url

@@ -47,14 +47,14 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
         return base_url
     for holder, pointer in reversed(holders):
         if holder.get("servers"):
-            own = _first(document, holder, pointer)
-            if origin_of(own) != origin_of(base_url):
+            own_url = _first(document, holder, pointer)
+            if origin_of(own_url) != origin_of(base_url):
                 raise DocumentError(
                     join(pointer, "servers"),
-                    f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own)}; give it an "
+                    f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own_url)}; give it a "
                     "separate entry with this base_url",
                 )
-            return own
+            return own_url
     return base_url
 
 
@@ -69,38 +69,38 @@ def _first(document: Document, holder: Mapping[str, Any], pointer: str) -> str:
     if not isinstance(url, str):
         raise DocumentError(join(pointer, "url"), f"expected a URL, got {name_kind(url)}")
     pointer = join(pointer, "url")
-    url = _filled(url, server, pointer)
+    url = _fill_variables(url, server, pointer)
     if document.url is not None:
         url = urljoin(document.url, url)
     if "://" not in url:
         raise DocumentError(
-            pointer, "expected an absolute URL, got a relative one in a document that is a file: write base_url"
+            pointer, "expected an absolute URL, got a relative one in a document that is a file; set base_url"
         )
     url = url.rstrip("/")
     try:
         check_base_url(url, "servers")
     except ValueError as error:
-        raise DocumentError(pointer, f"{error}: write base_url") from error
+        raise DocumentError(pointer, f"{error}; set base_url") from error
     if document.url is not None:
         if origin_of(url) != origin_of(document.url):
             raise DocumentError(
                 pointer,
-                f"expected the origin the document was fetched from, got {origin_of(url)}: if that is right, write "
+                f"expected the origin the document was fetched from, got {origin_of(url)}; if that is right, set "
                 "base_url",
             )
     elif not is_public(url):
-        raise DocumentError(pointer, f"expected public https, got {origin_of(url)}: if that is right, write base_url")
+        raise DocumentError(pointer, f"expected public https, got {origin_of(url)}; if that is right, set base_url")
     return url
 
 
-def _filled(url: str, server: Mapping[str, Any], pointer: str) -> str:
+def _fill_variables(url: str, server: Mapping[str, Any], pointer: str) -> str:
     variables = server.get("variables", {})
 
     def fill(match: re.Match[str]) -> str:
         variable = variables.get(match[1]) if isinstance(variables, Mapping) else None
         default = variable.get("default") if isinstance(variable, Mapping) else None
         if not isinstance(default, str):
-            raise DocumentError(pointer, f"expected a default for {match[0]}, got none: write base_url")
+            raise DocumentError(pointer, f"expected a default for {match[0]}, got none; set base_url")
         return default
 
     return _VARIABLE.sub(fill, url)

@@ -57,11 +57,11 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
         elif isinstance(value, Sequence) and not isinstance(value, str) and explode:
             text = "".join(f";{key}={item}" for _, item in parts)
         else:
-            text = f";{key}={_joined(parts, ',', value)}"
+            text = f";{key}={_join_parts(parts, ',', value)}"
     elif style == "label":
-        text = "." + _joined(parts, "." if explode else ",", value, explode=explode)
+        text = "." + _join_parts(parts, "." if explode else ",", value, explode=explode)
     else:
-        text = _joined(parts, ",", value, explode=explode)
+        text = _join_parts(parts, ",", value, explode=explode)
     if text in ("", ".", ".."):
         raise ToolError(f"expected a value other than '', '.' and '..' in the path, got {text!r} at `{name}`")
     return text
@@ -89,7 +89,7 @@ def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved:
         return []
     if explode:
         return [f"{field or key}={text}" for field, text in parts]
-    return [f"{key}={_joined(parts, _DELIMITERS.get(style, ','), value)}"]
+    return [f"{key}={_join_parts(parts, _DELIMITERS.get(style, ','), value)}"]
 
 
 def header_text(name: str, value: Any, *, explode: bool) -> str | None:
@@ -100,7 +100,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
     """
     if value is None or value == [] or value == {}:
         return None
-    text = _joined(_parts(name, value, str), ",", value, explode=explode)
+    text = _join_parts(_parts(name, value, str), ",", value, explode=explode)
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
         raise ToolError(f"expected a text without line ends and control characters at `{name}`")
     return text.strip()
@@ -153,7 +153,7 @@ def _flat(where: str, item: Any) -> str:
     return plain_text(item)
 
 
-def _joined(parts: list[tuple[str, str]], delimiter: str, value: Any, *, explode: bool = False) -> str:
+def _join_parts(parts: list[tuple[str, str]], delimiter: str, value: Any, *, explode: bool = False) -> str:
     if not isinstance(value, Mapping):
         return delimiter.join(text for _, text in parts)
     if explode:

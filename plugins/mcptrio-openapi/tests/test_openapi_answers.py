@@ -241,7 +241,7 @@ async def test_response_over_the_limit_after_decompression_is_truncated(call: Ca
             + gzip.compress(b"x", mtime=0)[:10],
             "ends early",
         ),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "unpacked"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "decompressed"),
     ],
 )
 async def test_malformed_response_is_an_error(call: Call, answer: bytes, text: str) -> None:

@@ -221,7 +221,7 @@ async def test_fetched_document_may_name_its_own_origin_only(
     site.always = reply(root(IT, servers=[{"url": server}]))
     async with connected(Api(url=f"{site.url}/openapi.json")) as client:
         report = await client.read_resource("openapi:///apis")
-    assert "write base_url" in report.contents[0].text
+    assert "set base_url" in report.contents[0].text
 
     async with connected(Api(url=f"{site.url}/openapi.json", base_url=site.url)) as client:
         assert len([tool async for tool in client.tools()]) == 1
@@ -300,7 +300,7 @@ async def test_call_times_out(
     site.always = hang
     async with connected(Api(file=document(IT), base_url=site.url, timeout=30)) as client:
         result = await client.call_tool(f"{PREFIX}it")
-        assert result.content[0].text == "GET /a of one: no whole answer within 30 s (timeout)"
+        assert result.content[0].text == "GET /a of one: no complete response within 30 s (timeout)"
         with trio.fail_after(20):
             await site.closed.wait()
 
@@ -407,7 +407,7 @@ async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
 async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: Any) -> None:
     pace, began = RateLimiter(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
-    with pytest.raises(ToolError, match="next turn is in 10 s"):
+    with pytest.raises(ToolError, match="call again in 10 s"):
         await pace.wait(began + 5)
 
     assert trio.current_time() == began

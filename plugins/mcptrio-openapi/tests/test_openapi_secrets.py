@@ -111,7 +111,7 @@ def reading(document: Make, more: dict[str, Any], **api: Any) -> Any:
         ({"type": "mutualTLS"}, Credential(token=Secret("x")), "got 'mutualTLS'"),
         ({**KEY, "in": "path"}, Credential(token=Secret("x")), "header, query or cookie"),
         ({**KEY, "name": "a b"}, Credential(token=Secret("x")), "expected a name"),
-        ({"type": "oauth2"}, Credential(client_id="c", client_secret=Secret("s")), "write token_url"),
+        ({"type": "oauth2"}, Credential(client_id="c", client_secret=Secret("s")), "set token_url"),
         (
             {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://evil.example/token"}}},
             Credential(client_id="c", client_secret=Secret("s")),

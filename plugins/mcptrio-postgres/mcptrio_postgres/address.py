@@ -52,11 +52,11 @@ def read_address(url: str) -> PostgresAddress:
     if not url.startswith(("postgresql://", "postgres://")):
         raise ValueError(f"expected {expected}, got another text")
     try:
-        found = conninfo_to_dict(url)
+        url_parameters = conninfo_to_dict(url)
     except (psycopg.Error, UnicodeError):
         # The error of libpq may quote the URL with its password.
         raise ValueError(f"expected {expected}, got a URL that libpq cannot read") from None
-    parameters: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
+    parameters: dict[str, Any] = {name: value for name, value in url_parameters.items() if value is not None}
     hosts = str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")
     # A service file may set any host, and sslmode as well, so nothing is set in this case.
     if "sslmode" not in parameters and "service" not in parameters and not all(map(_is_local, hosts)):

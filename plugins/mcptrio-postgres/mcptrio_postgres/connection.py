@@ -143,13 +143,13 @@ class PostgresConnection:
     async def prepare(self, sql: str, *, name: str = "") -> ParsedStatement:
         """Let the server parse one statement without running it."""
         await self._collect(lambda: self._pgconn.send_prepare(name.encode(), sql.encode()))
-        found = await self._collect(lambda: self._pgconn.send_describe_prepared(name.encode()))
-        columns = range(found.nfields)
+        results = await self._collect(lambda: self._pgconn.send_describe_prepared(name.encode()))
+        columns = range(results.nfields)
         return ParsedStatement(
-            columns=tuple(_text(found.fname(at)) for at in columns),
-            types=tuple(found.ftype(at) for at in columns),
-            sizes=tuple(found.fsize(at) for at in columns),
-            parameter_types=tuple(found.param_type(at) for at in range(found.nparams)),
+            columns=tuple(_text(results.fname(at)) for at in columns),
+            types=tuple(results.ftype(at) for at in columns),
+            sizes=tuple(results.fsize(at) for at in columns),
+            parameter_types=tuple(results.param_type(at) for at in range(results.nparams)),
         )
 
     def abandon(self) -> None:

@@ -63,7 +63,7 @@ class DescribeTools:
     async def list_tables(
         self,
         database: DatabaseName = "",
-        schema: Annotated[str, "All if left out."] = "",
+        schema: Annotated[str, "Default: all."] = "",
         query: Annotated[str, "Part of a name or comment."] = "",
         limit: Limit = 500,
         cursor: Cursor = "",

@@ -144,8 +144,8 @@ async def describe_tables(connection: PostgresConnection, names: Sequence[str]) 
         elif (oid := found[0][0] or "") not in oids:
             oids.append(oid)
     if missing:
-        known = [row[0] or "" for row in await fetch_rows(connection, _ALL_NAMES)]
-        raise not_found(missing, known)
+        table_names = [row[0] or "" for row in await fetch_rows(connection, _ALL_NAMES)]
+        raise not_found(missing, table_names)
     wanted = "{" + ",".join(oids) + "}"
     tables = {row[0]: row for row in await fetch_rows(connection, _TABLES, wanted)}
     parts = [
@@ -210,7 +210,7 @@ def _index(row: Record) -> str:
 
 
 def _by_table(rows: list[Record]) -> dict[str | None, list[Record]]:
-    found: dict[str | None, list[Record]] = {}
+    by_table: dict[str | None, list[Record]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append(row)
-    return found
+        by_table.setdefault(row[0], []).append(row)
+    return by_table

@@ -40,8 +40,8 @@ def explain_error(error: StatementFailed, sql: str, tables: Sequence[str] = ()) 
         message += f"; {_cut(error.detail)}"
     if error.hint:
         message += f"; hint: {_cut(error.hint)}"
-    if error.code == UNDEFINED_TABLE and (found := _RELATION.match(str(error))):
-        message += _suggestion(found["name"], tables)
+    if error.code == UNDEFINED_TABLE and (match := _RELATION.match(str(error))):
+        message += _suggestion(match["name"], tables)
     if error.code == _READ_ONLY:
         message += "; the transaction is read-only, and the setting writable lists the databases that accept changes"
     if error.code in _NO_TRANSACTION:
@@ -61,8 +61,8 @@ def _suggestion(name: str, tables: Sequence[str]) -> str:
     if near := same[:3] or difflib.get_close_matches(name, tables, 1):
         return f"; did you mean {' or '.join(f'`{each}`' for each in near)}?"
     short = {table.rpartition(".")[2]: table for table in tables}
-    if found := difflib.get_close_matches(last, short, 1):
-        return f"; did you mean `{short[found[0]]}`?"
+    if matches := difflib.get_close_matches(last, short, 1):
+        return f"; did you mean `{short[matches[0]]}`?"
     more = f" and {len(tables) - _MAX_LISTED_NAMES} more" if len(tables) > _MAX_LISTED_NAMES else ""
     return f"; there are {', '.join(tables[:_MAX_LISTED_NAMES])}{more}" if tables else ""
 

@@ -66,7 +66,7 @@ class DatabasePool:
 
     async def _acquire(self) -> PostgresConnection:
         if not self.is_open:
-            raise ToolError("the server is shutting down")
+            raise ToolError("the plugin is closing its connections")
         while self._idle:
             connection = self._idle.pop()
             # The server may have closed it since the last call; an empty statement shows that.

@@ -112,13 +112,13 @@ class PostgresQueries:
         Raises:
             ToolError: The work failed or took too long, or the database cannot be reached.
         """
-        done: list[_T] = []
+        results: list[_T] = []
         refused: StatementFailed | None = None
         try:
             with trio.move_on_after(self.config.query_timeout):
                 async with self.pools.by_name[database.name].connection() as connection:
                     await connection.run(self._begin(connection, access))
-                    done.append(await work(connection))
+                    results.append(await work(connection))
         except ConnectionLost as error:
             raise ToolError(f"the database {database.name}: {error}") from None
         except StatementFailed as error:
@@ -126,8 +126,8 @@ class PostgresQueries:
         if refused is not None:
             raise explain_error(refused, sql, await self._tables_for(database, refused)) from None
         # There is a result even after the deadline if it passed during the rollback.
-        if done:
-            return done[0]
+        if results:
+            return results[0]
         unchanged = ", and nothing was changed" if access is PostgresAccess.WRITE else ""
         raise ToolError(
             f"stopped after {self.config.query_timeout:g} seconds{unchanged}; restrict the query or add an index "

@@ -39,7 +39,7 @@ Query = Annotated[str, Meta(min_length=1, description="One SQL statement.")]
 Params = Annotated[list[Value], "Values for $1, $2, …; an array for ANY($1)."]
 NO_PARAMS: Final[list[Value]] = []
 """The default of ``params``. The schemas show it, and the tools do not change it."""
-DatabaseName = Annotated[str, "Name; may be left out if there is only one."]
+DatabaseName = Annotated[str, "Optional if there is only one."]
 Limit = Annotated[int, Meta(ge=1)]
 Cursor = Annotated[str, "From the previous answer."]
 
@@ -139,7 +139,7 @@ class PostgresReadTools:
     async def explain_query(
         self,
         query: Query,
-        params: Annotated[list[Value], "Values for $1, $2, …; any if left out."] = NO_PARAMS,
+        params: Annotated[list[Value], "Values for $1, $2, …; default: any."] = NO_PARAMS,
         database: DatabaseName = "",
         analyze: Annotated[bool, "Run it too, for actual times and rows; a statement that writes is refused."] = False,
     ) -> PostgresPlan:

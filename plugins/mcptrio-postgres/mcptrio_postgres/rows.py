@@ -157,27 +157,27 @@ def position_of(cursor: str, database: str, query: str, params: Sequence[Value])
     """
     if not cursor:
         return 0
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or found[2] != _digest(database, query, params):
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or match[2] != _digest(database, query, params):
         raise ToolError("expected the next_cursor of the same query with the same params and database at `cursor`")
-    return int(found[1])
+    return int(match[1])
 
 
 def _with_cut_values(sql: str, statement: ParsedStatement, limit: int) -> str:
     """Return a query for the same rows in which PostgreSQL cuts values of variable length."""
     names = [f"c{at}" for at in range(len(statement.columns))]
-    shown = []
+    cells = []
     for name, type, size in zip(names, statement.types, statement.sizes, strict=True):
         if type == BYTEA:
             # Only the beginning becomes hexadecimal text.
-            shown.append(f"substr({name}, 1, {_BYTEA_BYTES + 1})")
+            cells.append(f"substr({name}, 1, {_BYTEA_BYTES + 1})")
         elif size < 0:
             # One character more shows that a value is longer.
-            shown.append(f"left({name}::text, {limit + 1})")
+            cells.append(f"left({name}::text, {limit + 1})")
         else:
-            shown.append(name)
+            cells.append(name)
     # The line end keeps a comment at the end of the query from including the parenthesis.
-    return f"SELECT {', '.join(shown)} FROM ({sql}\n) AS q({', '.join(names)})"
+    return f"SELECT {', '.join(cells)} FROM ({sql}\n) AS q({', '.join(names)})"
 
 
 def _digest(database: str, query: str, params: Sequence[Value]) -> str:

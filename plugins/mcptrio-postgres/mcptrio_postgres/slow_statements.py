@@ -69,11 +69,11 @@ async def slow_statements(
     connection: PostgresConnection, database: str, *, order: SlowOrder, limit: int
 ) -> SlowStatements:
     """Return the first statements in an order, or advice on installing the extension."""
-    found = await fetch_rows(connection, _EXTENSION)
-    if not found:
+    extensions = await fetch_rows(connection, _EXTENSION)
+    if not extensions:
         return SlowStatements(database=database, items=(), advice=_INSTALL)
     try:
-        rows = await fetch_rows(connection, _STATEMENTS % (found[0][0], _SORT_KEYS[order]), str(limit))
+        rows = await fetch_rows(connection, _STATEMENTS % (extensions[0][0], _SORT_KEYS[order]), str(limit))
     except StatementFailed as error:
         if error.code == _NOT_LOADED:
             return SlowStatements(database=database, items=(), advice=_INSTALL)

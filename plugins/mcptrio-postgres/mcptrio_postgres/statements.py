@@ -71,13 +71,13 @@ class Token:
 def tokens(sql: str) -> Iterator[Token]:
     """Yield the tokens of a text."""
     position = 0
-    while found := _TOKEN.match(sql, position):
-        kind = found.lastgroup if found.lastgroup != "tag" else "dollar"
-        position = found.end()
+    while match := _TOKEN.match(sql, position):
+        kind = match.lastgroup if match.lastgroup != "tag" else "dollar"
+        position = match.end()
         if kind == "comment":
             position = _comment_end(sql, position)
         elif kind != "space":
-            yield Token(kind or "other", found[0], found.start())
+            yield Token(kind or "other", match[0], match.start())
 
 
 def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
@@ -103,13 +103,13 @@ def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
     return sql[: ends[0].start] if ends else sql
 
 
-def first_word(found: Sequence[Token]) -> str:
+def first_word(statement_tokens: Sequence[Token]) -> str:
     """Return the first word of a statement in lower case, or its first symbol if that is not a word."""
-    return next((each.name if each.kind == "word" else each.text for each in found if each.text != "("), "")
+    return next((each.name if each.kind == "word" else each.text for each in statement_tokens if each.text != "("), "")
 
 
-def _refuse_names(found: Sequence[Token]) -> None:
-    for token, after in zip(found, [*found[1:], Token("other", "", 0)], strict=True):
+def _refuse_names(statement_tokens: Sequence[Token]) -> None:
+    for token, after in zip(statement_tokens, [*statement_tokens[1:], Token("other", "", 0)], strict=True):
         if token.kind not in ("word", "quoted"):
             continue
         if token.text[:2] in ("u&", "U&") and "\\" in token.text:

@@ -46,8 +46,8 @@ def rows_text(rows: PostgresRows) -> str:
 
 def written_text(written: WriteResult) -> str:
     """Return the number of changed rows, then the rows of RETURNING."""
-    done = written.command if written.affected_rows is None else f"{written.command}: {written.affected_rows} rows"
-    outcome = f"{done}, rolled back" if written.dry_run else done
+    line = written.command if written.affected_rows is None else f"{written.command}: {written.affected_rows} rows"
+    outcome = f"{line}, rolled back" if written.dry_run else line
     more = "more rows were changed than are shown" if written.truncated else ""
     return with_notes([outcome, *_table(written.columns, written.items)], written.notes, more)
 
@@ -78,10 +78,14 @@ def tables_text(tables: PostgresTableList) -> str:
     return with_notes(lines or ["no tables"], (), "more tables" if tables.truncated else "", tables.next_cursor)
 
 
-def descriptions_text(found: Descriptions) -> str:
+def descriptions_text(descriptions: Descriptions) -> str:
     """Return the tables one after the other."""
-    text = "\n".join(table_text(each) for each in found.items)
-    return f"{text}\n[not shown: {', '.join(found.omitted)}; call again with these]" if found.omitted else text
+    text = "\n".join(table_text(each) for each in descriptions.items)
+    return (
+        f"{text}\n[not shown: {', '.join(descriptions.omitted)}; call again with these]"
+        if descriptions.omitted
+        else text
+    )
 
 
 def table_text(table: PostgresTable) -> str:

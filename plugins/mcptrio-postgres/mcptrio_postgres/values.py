@@ -72,11 +72,11 @@ def encode_parameters(values: Sequence[Value], types: Sequence[int], *, limit: i
     if len(values) != len(types):
         expected = f"{len(types)} values in params, for $1 to ${len(types)}" if types else "no params"
         raise ToolError(f"expected {expected}, got {len(values)}")
-    found = [_text(value, type, at) for at, (value, type) in enumerate(zip(values, types, strict=True))]
-    size = sum(len(each.encode(errors="replace")) for each in found if each is not None)
+    encoded = [_text(value, type, at) for at, (value, type) in enumerate(zip(values, types, strict=True))]
+    size = sum(len(each.encode(errors="replace")) for each in encoded if each is not None)
     if size > limit:
         raise ToolError(f"expected params of at most {limit} bytes (max_query_bytes), got {size}")
-    return found
+    return encoded
 
 
 def _text(value: Value, type: int, at: int) -> str | None:

@@ -55,8 +55,8 @@ class Folders:
         return "\0" not in path and self.contains(os.path.realpath(os.path.join(cwd, path)))
 
     def __str__(self) -> str:
-        shown = ", ".join(str(path) for path in self.paths[:10])
-        return shown if len(self.paths) <= 10 else f"{shown} and {len(self.paths) - 10} more"
+        names = ", ".join(str(path) for path in self.paths[:10])
+        return names if len(self.paths) <= 10 else f"{names} and {len(self.paths) - 10} more"
 
     @staticmethod
     def open(real: str) -> int:

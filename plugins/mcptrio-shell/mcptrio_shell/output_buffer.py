@@ -80,5 +80,5 @@ class OutputBuffer:
         # A UTF-8 character has at most four bytes, so these bytes hold at least ``limit`` characters.
         end = bytes((self._tail or self._head)[-4 * limit :]).decode("utf-8", "replace")
         line = next((line for line in reversed(end.splitlines()) if line.strip()), "")
-        shown = "".join(character if character.isprintable() else "·" for character in line.strip())
-        return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+        text = "".join(character if character.isprintable() else "·" for character in line.strip())
+        return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -134,10 +134,10 @@ class CommandPolicy:
 
     def _refusal(self, argv: Sequence[str]) -> str:
         rules = self.config.allow
-        shown = "\n".join(rule.shown for rule in rules[:_MAX_SHOWN_RULES])
+        rule_lines = "\n".join(rule.shown for rule in rules[:_MAX_SHOWN_RULES])
         more = f"\nand {len(rules) - _MAX_SHOWN_RULES} more" if len(rules) > _MAX_SHOWN_RULES else ""
         command = shlex.join(argv)[:_MAX_QUOTED_CHARS]
-        return f"not allowed: {command}\nThe command and each argument must fit one of these:\n{shown}{more}"
+        return f"not allowed: {command}\nThe command and each argument must fit one of these:\n{rule_lines}{more}"
 
     def _find_program(self, rule: Rule) -> tuple[str | None, str]:
         """Return the absolute path of the program, or ``None`` and the reason why it is not run."""

@@ -82,7 +82,7 @@ class Process:
 
     _pid: int = 0
     # errno of the exec that failed.
-    _failed: int | None = None
+    _start_errno: int | None = None
     _is_started: bool = False
     # True once the warden has received the order to start the command.
     _is_ordered: bool = False
@@ -90,7 +90,7 @@ class Process:
     _gone: bool = False
     _run_scope: trio.CancelScope = field(factory=trio.CancelScope)
     _control: socket.socket | None = None
-    _received: bytes = b""
+    _receive_buffer: bytes = b""
     _warden: trio.Process | None = None
     _input: trio.lowlevel.FdStream | None = None
     _outputs: dict[trio.lowlevel.FdStream, OutputBuffer] = field(factory=dict)
@@ -272,8 +272,8 @@ class Process:
             await self._send_all(struct.pack("!I", len(order)) + order)
             while not self._is_started and not self._gone:
                 self._handle_message(await self._receive_message())
-        if self._failed is not None:
-            raise ToolError(f"cannot start {command.argv[0]}: {os.strerror(self._failed)}")
+        if self._start_errno is not None:
+            raise ToolError(f"cannot start {command.argv[0]}: {os.strerror(self._start_errno)}")
         # A command that kills its warden at once was started, although the warden could not report it.
         if not self._is_started and not (self._pid and self.status == "lost"):
             raise ToolError(f"cannot start {command.argv[0]}: the process that starts it has failed")
@@ -292,7 +292,7 @@ class Process:
     async def _receive_message(self) -> dict[str, Any] | None:
         """Return the warden's next message, or ``None`` once it has ended."""
         assert self._control is not None
-        while b"\n" not in self._received:
+        while b"\n" not in self._receive_buffer:
             try:
                 piece = self._control.recv(_MAX_MESSAGE_BYTES)
             except BlockingIOError:
@@ -300,10 +300,10 @@ class Process:
                 continue
             except OSError:
                 return None
-            if not piece or len(self._received) > _MAX_MESSAGE_BYTES:
+            if not piece or len(self._receive_buffer) > _MAX_MESSAGE_BYTES:
                 return None
-            self._received += piece
-        line, _, self._received = self._received.partition(b"\n")
+            self._receive_buffer += piece
+        line, _, self._receive_buffer = self._receive_buffer.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
@@ -332,7 +332,7 @@ class Process:
             self._is_started = True
         elif "failed" in message:
             self._gone = True
-            self._failed = message["failed"]
+            self._start_errno = message["failed"]
         elif "exited" in message:
             code = message["exited"]
             self.exit_code = code if code >= 0 else None

@@ -62,16 +62,16 @@ class Processes:
         """
         self._evict()
         running = [process.owner for process in self._processes.values() if not process.finished.is_set()]
-        own = self.config.max_running_per_caller
-        if running.count(owner) >= own:
+        limit = self.config.max_running_per_caller
+        if running.count(owner) >= limit:
             raise ToolError(
-                f"expected at most {own} commands of yours at the same time, and all of them are running; "
+                f"{limit} of your commands are running, which is the limit (max_running_per_caller); "
                 "wait for one, or stop one with {tool:stop_process}"
             )
         if len(running) >= self.config.max_running:
             raise ToolError(
-                f"expected at most {self.config.max_running} commands of all callers at the same time, and all of "
-                "them are running; wait, or stop one of yours with {tool:stop_process}"
+                f"{len(running)} commands of all callers are running, which is the limit (max_running); "
+                "wait, or stop one of yours with {tool:stop_process}"
             )
         process = Process(
             # Unguessable, because all anonymous callers without a session have the same caller key.

@@ -24,9 +24,9 @@ def process_text(process: ProcessInfo) -> str:
     return f"id={process.id} {_status(process)}: {process.command}"
 
 
-def processes_text(found: ProcessList) -> str:
-    lines = [process_text(process) for process in found.items]
-    return "\n".join([*lines, *(["[there are more]"] if found.truncated else [])]) or "no commands"
+def processes_text(process_list: ProcessList) -> str:
+    lines = [process_text(process) for process in process_list.items]
+    return "\n".join([*lines, *(["[there are more]"] if process_list.truncated else [])]) or "no commands"
 
 
 def output_text(page: OutputPage) -> str:

@@ -148,7 +148,7 @@ class Shell:
         ctx: Context,
         id: str,
         stream: _Name = "stdout",
-        offset: Annotated[int, Meta(ge=-1, description="Byte to begin at; -1: the last part.")] = -1,
+        offset: Annotated[int, Meta(ge=-1, description="Byte to start at; -1: the last part.")] = -1,
         limit: Annotated[int, Meta(ge=4, description="Bytes.")] = _PAGE_BYTES,
         wait: Annotated[
             float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output or the end.")
@@ -192,8 +192,8 @@ class Shell:
         """Write to the standard input of a started process."""
         process = _processes(ctx).get(id, ctx.caller)
         data = self._encoded_input(text)
-        taken = await process.send(data, seconds=timeout, close=close)
-        return InputResult(process=info_of(process), bytes_taken=taken, bytes_given=len(data))
+        sent_bytes = await process.send(data, seconds=timeout, close=close)
+        return InputResult(process=info_of(process), bytes_taken=sent_bytes, bytes_given=len(data))
 
     @tool(text=result_text, title="Stop Process", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def stop_process(self, ctx: Context, id: str) -> CommandResult:
@@ -213,9 +213,10 @@ class Shell:
     )
     async def list_processes(self, ctx: Context) -> ProcessList:
         """List running and recently ended commands, newest first."""
-        found = _processes(ctx).owned_by(ctx.caller)
+        owned_processes = _processes(ctx).owned_by(ctx.caller)
         return ProcessList(
-            items=[info_of(process) for process in found[:_MAX_LISTED]], truncated=len(found) > _MAX_LISTED
+            items=[info_of(process) for process in owned_processes[:_MAX_LISTED]],
+            truncated=len(owned_processes) > _MAX_LISTED,
         )
 
     @tool(

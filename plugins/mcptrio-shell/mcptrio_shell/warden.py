@@ -58,11 +58,11 @@ class Warden:
         self._spec = spec
         self._pid = 0
         self._end_reason = "exited"
-        self._exited = False
+        self._has_exited = False
         # Time of SIGKILL; None until the processes must end.
         self._deadline: float | None = None
         # Processes that were still running when the command itself exited.
-        self._stopped = 0
+        self._leftover_count = 0
         self._next_count = 0.0
 
     def run(self) -> None:
@@ -73,8 +73,8 @@ class Warden:
         poll.register(wake, select.POLLIN)
         poll.register(self._control, select.POLLIN)
         while self._reap():
-            if self._exited and self._deadline is None:
-                self._stopped = sum(state != "Z" for _, state in _descendants(os.getpid()))
+            if self._has_exited and self._deadline is None:
+                self._leftover_count = sum(state != "Z" for _, state in _descendants(os.getpid()))
                 self._terminate(self._spec["grace"])
             for descriptor, _ in poll.poll(1000 * (KILL_INTERVAL if self._is_killing() else COUNT_INTERVAL)):
                 if descriptor == wake:
@@ -84,7 +84,7 @@ class Warden:
             self._enforce_limits()
             if self._deadline is not None and time.monotonic() > self._deadline + KILL_TIMEOUT:
                 break
-        self._report({"ended": self._end_reason, "stopped": self._stopped})
+        self._report({"ended": self._end_reason, "stopped": self._leftover_count})
 
     def _listen_to_children(self) -> int:
         """Return a descriptor that becomes readable when a child exits."""
@@ -180,7 +180,7 @@ class Warden:
             if pid == 0:
                 return True
             if pid == self._pid:
-                self._exited = True
+                self._has_exited = True
                 seconds = used.ru_utime + used.ru_stime
                 self._report({"exited": os.waitstatus_to_exitcode(status), "cpu_seconds": seconds})
 
@@ -218,7 +218,7 @@ class Warden:
         """
         own = os.getpgrp()
         # Until the command is reaped, no other group can have its id.
-        groups = {self._pid} if not self._exited else set()
+        groups = {self._pid} if not self._has_exited else set()
         # A zombie counts as well: if only the first thread of a program has ended, its other threads still run.
         for pid, _ in _descendants(os.getpid()):
             try:
@@ -295,18 +295,18 @@ def _descendants(root: int) -> list[tuple[int, str]]:
     children: dict[int, list[tuple[int, str]]] = {}
     for pid, parent, state in _processes():
         children.setdefault(parent, []).append((pid, state))
-    found: list[tuple[int, str]] = []
+    descendants: list[tuple[int, str]] = []
     waiting = [root]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        descendants += below
         waiting += [pid for pid, _ in below]
-    return found
+    return descendants
 
 
 def _processes() -> list[tuple[int, int, str]]:
     """Return pid, parent and state of every process."""
-    found = []
+    processes = []
     for name in _pids():
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
@@ -314,8 +314,8 @@ def _processes() -> list[tuple[int, int, str]]:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except OSError:
             continue  # it has exited meanwhile
-        found.append((int(name), int(parent), state.decode()))
-    return found
+        processes.append((int(name), int(parent), state.decode()))
+    return processes
 
 
 def _processes_of(user: int) -> list[str]:

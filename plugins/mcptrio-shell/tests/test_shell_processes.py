@@ -103,7 +103,7 @@ async def test_running_and_kept_processes_are_limited(connected: Connect) -> Non
     async with connected(max_running=2, max_kept=2, grace=0) as client:
         ids = [await start(client, "sleep 60") for _ in range(2)]
         for tool in ("start_process", "run_command"):
-            assert "at most 2 commands of all callers" in await failure(client, tool, argv=["sh", "-c", "exit"])
+            assert "2 commands of all callers are running" in await failure(client, tool, argv=["sh", "-c", "exit"])
         listed = await call(client, "list_processes")
         assert [item["id"] for item in listed["items"]] == ids[::-1]
 
@@ -130,10 +130,10 @@ async def test_running_processes_per_caller_are_limited(inside: Path, connected:
             mine = await start(clients["ann"], "sleep 60")
             await start(clients["ann again"], "sleep 60")
             message = await failure(clients["ann"], "start_process", argv=["sh", "-c", "exit"])
-            assert "at most 2 commands of yours" in message
+            assert "2 of your commands are running" in message
             await start(clients["bob"], "sleep 60")
             message = await failure(clients["cyd"], "start_process", argv=["sh", "-c", "exit"])
-            assert "at most 3 commands of all callers" in message
+            assert "3 commands of all callers are running" in message
 
             listed = {name: (await call(client, "list_processes"))["items"] for name, client in clients.items()}
             assert {name: len(items) for name, items in listed.items()} == {

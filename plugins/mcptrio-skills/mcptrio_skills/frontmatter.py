@@ -149,15 +149,15 @@ def _read(node: Node) -> Any:
 
 
 def _mapping(node: MappingNode) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = _read(key_node)
         if not isinstance(key, str):
             raise BadSkill(f"expected texts as keys, got {key!r}, which needs quotes at line {_line(key_node)}")
-        if key in found:
+        if key in fields:
             raise BadSkill(f"expected each key once, got {key!r} again at line {_line(key_node)}")
-        found[key] = _read(value_node)
-    return found
+        fields[key] = _read(value_node)
+    return fields
 
 
 def _integer(text: str) -> int:

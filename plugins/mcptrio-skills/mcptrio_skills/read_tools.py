@@ -81,8 +81,8 @@ class SkillReadTools:
         skill = _find(await self._index.refresh(), name)
         identifier = f"{skill.path}/{path.removeprefix('./')}"
         if identifier not in {file.path for file in skill.files}:
-            known = ", ".join(file.path[len(skill.path) + 1 :] for file in skill.files[:_MAX_NAMES])
-            raise ToolError(f"expected a file of the skill {skill.path} such as {known}; got {path[:200]!r} at `path`")
+            names = ", ".join(file.path[len(skill.path) + 1 :] for file in skill.files[:_MAX_NAMES])
+            raise ToolError(f"expected a file of the skill {skill.path} such as {names}; got {path[:200]!r} at `path`")
         return _page(await self._text(identifier), offset)
 
     async def _text(self, path: str) -> str:
@@ -99,17 +99,17 @@ class SkillReadTools:
 def _find(catalogue: Catalogue, name: str) -> Skill:
     """Return a skill by its path or URI, or by its name if the name is unique."""
     identifier = name.strip("/").removesuffix(f"/{MANIFEST}")
-    found = [
+    matches = [
         each for each in catalogue.skills.values() if identifier in (each.path, each.uri.removesuffix(f"/{MANIFEST}"))
     ]
-    found = found or [each for each in catalogue.skills.values() if each.path.rpartition("/")[2] == identifier]
-    if len(found) == 1:
-        return found[0]
-    known = [each.path for each in found or catalogue.skills.values()]
-    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    if not known:
+    matches = matches or [each for each in catalogue.skills.values() if each.path.rpartition("/")[2] == identifier]
+    if len(matches) == 1:
+        return matches[0]
+    paths = [each.path for each in matches or catalogue.skills.values()]
+    more = f" and {len(paths) - _MAX_NAMES} more" if len(paths) > _MAX_NAMES else ""
+    if not paths:
         raise ToolError("no skill is served; the operator must add folders with skills")
-    raise ToolError(f"expected one of {', '.join(known[:_MAX_NAMES])}{more} at `name`, got {name[:200]!r}")
+    raise ToolError(f"expected one of {', '.join(paths[:_MAX_NAMES])}{more} at `name`, got {name[:200]!r}")
 
 
 def _description_of(skill: Skill) -> str:

@@ -60,7 +60,7 @@ class FolderScan:
     """The catalogue of the previous scan."""
     checkpoint: Callable[[], None]
     """A function that raises if the caller was cancelled."""
-    _allowed: tuple[str, ...] = field(init=False, factory=tuple)
+    _allowed_folders: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
     """The allowed folder that is being scanned."""
     _folder_of: dict[str, str] = field(init=False, factory=dict)
@@ -73,8 +73,8 @@ class FolderScan:
 
     def run(self) -> Catalogue:
         """Scan all folders."""
-        self._allowed = tuple(os.path.realpath(folder) for folder in self.config.folders)
-        for folder, real in zip(self.config.folders, self._allowed, strict=True):
+        self._allowed_folders = tuple(os.path.realpath(folder) for folder in self.config.folders)
+        for folder, real in zip(self.config.folders, self._allowed_folders, strict=True):
             self._read.clear()
             self._folder = real
             if not os.path.isdir(real):
@@ -96,7 +96,7 @@ class FolderScan:
         Returns:
             The resolved path of each file by its relative path; empty for a forbidden file.
         """
-        found: dict[str, str] = {}
+        files: dict[str, str] = {}
         try:
             status = os.stat(real)
             identity = status.st_dev, status.st_ino
@@ -123,23 +123,23 @@ class FolderScan:
             try:
                 target = os.path.join(real, name)  # resolved, unless the entry is a link
                 if is_link:
-                    target = resolve(target, self._allowed)
+                    target = resolve(target, self._allowed_folders)
                 mode = os.stat(target).st_mode
             except OSError:
-                found[child_path] = ""
+                files[child_path] = ""
                 continue
             if not stat.S_ISDIR(mode):
-                found[child_path] = target
+                files[child_path] = target
             elif len(ancestors) >= self.config.max_depth:
                 self._add_problem(child_path, f"it is more than {self.config.max_depth} folders deep")
-                found[child_path] = ""
+                files[child_path] = ""
             else:
-                found |= self._scan_folder(target, child_path, (*ancestors, identity))
-        if path and found.get(f"{path}/{MANIFEST}"):
-            self._add_skill(path, found)
-        return found
+                files |= self._scan_folder(target, child_path, (*ancestors, identity))
+        if path and files.get(f"{path}/{MANIFEST}"):
+            self._add_skill(path, files)
+        return files
 
-    def _add_skill(self, path: str, found: Mapping[str, str]) -> None:
+    def _add_skill(self, path: str, file_paths: Mapping[str, str]) -> None:
         """Add a folder with a SKILL.md as a skill, or a problem if it cannot be served."""
         other = next((each for each in self._skills if self._collides(path, each)), None)
         if other is not None:
@@ -149,7 +149,7 @@ class FolderScan:
             self._add_problem(path, f"there are already {self.config.max_skills} skills")
             return
         try:
-            self._skills[path] = self._skill(path, found)
+            self._skills[path] = self._skill(path, file_paths)
             self._folder_of[path] = self._folder
         except BadSkill as error:
             self._add_problem(path, str(error))
@@ -160,15 +160,15 @@ class FolderScan:
             path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
         )
 
-    def _skill(self, path: str, found: Mapping[str, str]) -> Skill:
+    def _skill(self, path: str, file_paths: Mapping[str, str]) -> Skill:
         config = self.config
         if self._visited > config.max_visited:
             raise BadSkill("not all of its files have been read")
-        if len(found) > config.max_files:
-            raise BadSkill(f"expected at most {config.max_files} files, got {len(found)}")
+        if len(file_paths) > config.max_files:
+            raise BadSkill(f"expected at most {config.max_files} files, got {len(file_paths)}")
         # Checked before anything is read, because the skill may be far too large.
-        self._check_size(sum(_size(real) for real in found.values()))
-        files = [self._file(each, real) for each, real in sorted(found.items())]
+        self._check_size(sum(_size(real) for real in file_paths.values()))
+        files = [self._file(each, real) for each, real in sorted(file_paths.items())]
         self._check_size(sum(file.size for file in files))
         manifest = next(file for file in files if file.path == f"{path}/{MANIFEST}")
         before = self.before.skills.get(manifest.uri)

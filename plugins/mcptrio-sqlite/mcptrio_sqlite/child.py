@@ -103,7 +103,7 @@ class _Child:
             return JobFailed(str(error).encode(errors="backslashreplace").decode())
         except MemoryError:
             return JobFailed(
-                f"this takes more memory than max_memory_bytes of the configuration, {config.max_memory_bytes} bytes; "
+                f"the query needs more memory than max_memory_bytes, {config.max_memory_bytes} bytes; "
                 "ask for fewer or shorter values at once",
                 is_unusable=True,
             )

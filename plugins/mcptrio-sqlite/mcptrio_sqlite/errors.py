@@ -88,11 +88,11 @@ def explain(
 
 
 def _suggestion(message: str, tables: Iterable[str]) -> str:
-    found = _MISSING_TABLE.match(message)
-    if not found:
+    match = _MISSING_TABLE.match(message)
+    if not match:
         return ""
     names = list(tables)
-    if near := difflib.get_close_matches(found["name"], names, 1):
+    if near := difflib.get_close_matches(match["name"], names, 1):
         return f"; did you mean `{near[0]}`?"
     if not names:
         return "; there are no tables"

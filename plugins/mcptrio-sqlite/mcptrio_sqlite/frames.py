@@ -122,13 +122,13 @@ def decode_message(body: bytes) -> Message:
     return _decoder.decode(body)
 
 
-def decode_answer(done: JobDone, kind: Any) -> Any:
+def decode_answer(result: JobDone, kind: Any) -> Any:
     """Decode the result of a job as an instance of ``kind``.
 
     Raises:
         msgspec.MsgspecError: The answer has another type.
     """
-    return msgspec.msgpack.decode(done.answer, type=kind)
+    return msgspec.msgpack.decode(result.answer, type=kind)
 
 
 def max_message_bytes(config: Config) -> int:

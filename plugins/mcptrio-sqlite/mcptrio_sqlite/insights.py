@@ -67,11 +67,11 @@ class Insights:
     @resource(MEMO, name="insights", title="Insights", mime_type="text/markdown")
     async def memo(self, ctx: Context) -> str:
         """The findings so far, one per line."""
-        found = self._memos.get(ctx.caller, ())
-        if not found:
+        memo = self._memos.get(ctx.caller, ())
+        if not memo:
             return "# Insights\n\nNone yet.\n"
         # An insight may contain line breaks, which would end its list item.
-        return "# Insights\n\n" + "".join(f"- {' '.join(insight.split())}\n" for insight in found)
+        return "# Insights\n\n" + "".join(f"- {' '.join(insight.split())}\n" for insight in memo)
 
     def _memo(self, owner: str) -> deque[str]:
         memo = self._memos.get(owner)

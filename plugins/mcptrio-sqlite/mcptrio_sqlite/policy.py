@@ -177,14 +177,14 @@ class SQLitePolicy:
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], re.Pattern[str] | None]]:
-        found: list[tuple[re.Pattern[str], re.Pattern[str] | None]] = []
+        patterns: list[tuple[re.Pattern[str], re.Pattern[str] | None]] = []
         for glob in self.deny:
             table, dot, column = glob.partition(".")
-            found.append((_glob(table), _glob(column) if dot else None))
-        if found:
+            patterns.append((_glob(table), _glob(column) if dot else None))
+        if patterns:
             # The statistics of ANALYZE contain values of all columns.
-            found.append((_glob("sqlite_stat[34]"), None))
-        return found
+            patterns.append((_glob("sqlite_stat[34]"), None))
+        return patterns
 
     def _refusal(self, action: int, first: str, second: str | None) -> str | None:
         """Return the refused action, for the model; ``None`` if it is allowed."""

@@ -56,14 +56,14 @@ def locate(sql: str, message: str) -> Position | None:
     """Return the position that an error message refers to, or ``None`` if it is uncertain."""
     if message == "incomplete input":
         return _position(sql, len(sql.rstrip()))
-    if found := _NEAR.fullmatch(message):
-        return _position(sql, _syntax_error_offset(sql, found["token"]))
-    if found := _UNRECOGNIZED.fullmatch(message):
-        offsets = [start for start in _token_offsets(sql, found["token"]) if start >= 0]
+    if match := _NEAR.fullmatch(message):
+        return _position(sql, _syntax_error_offset(sql, match["token"]))
+    if match := _UNRECOGNIZED.fullmatch(message):
+        offsets = [start for start in _token_offsets(sql, match["token"]) if start >= 0]
         return _position(sql, offsets[0] if offsets else None)
-    if found := _NAMED.match(message):
+    if match := _NAMED.match(message):
         # The message may qualify a name that is not qualified in the SQL.
-        offsets = list(_name_offsets(sql, found["name"].rpartition(".")[2]))
+        offsets = list(_name_offsets(sql, match["name"].rpartition(".")[2]))
         # Several occurrences of a name make the position uncertain.
         return _position(sql, offsets[0] if len(offsets) == 1 else None)
     return None
@@ -89,15 +89,15 @@ def _syntax_error_offset(sql: str, token: str) -> int | None:
 
 
 def _token_offsets(sql: str, text: str) -> Iterator[int]:
-    for found in _TOKEN.finditer(sql):
-        if not found["space"] and (found[0] == text or (found["other"] and sql.startswith(text, found.start()))):
-            yield found.start()
+    for match in _TOKEN.finditer(sql):
+        if not match["space"] and (match[0] == text or (match["other"] and sql.startswith(text, match.start()))):
+            yield match.start()
 
 
 def _name_offsets(sql: str, name: str) -> Iterator[int]:
-    for found in _TOKEN.finditer(sql):
-        if (found["name"] or "").strip('"`[]').lower() == name.lower():
-            yield found.start()
+    for match in _TOKEN.finditer(sql):
+        if (match["name"] or "").strip('"`[]').lower() == name.lower():
+            yield match.start()
 
 
 def _position(sql: str, start: int | None) -> Position | None:

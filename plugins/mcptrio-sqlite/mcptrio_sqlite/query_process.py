@@ -165,7 +165,7 @@ class QueryProcess:
             reason = "reason unknown"
             with trio.move_on_after(_EXIT_TIMEOUT, shield=True):
                 reason = await self._exit_reason()
-            raise ToolError(f"the process that ran this has ended: {reason}") from error
+            raise ToolError(f"the process of the query has ended: {reason}") from error
 
     def close(self) -> None:
         """Close the child's standard input. The child then exits at once, even during a job."""

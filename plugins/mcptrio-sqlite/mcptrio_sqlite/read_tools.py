@@ -44,7 +44,7 @@ Params = Annotated[
 ]
 NO_PARAMS: Final[list[Parameter]] = []
 """The default of ``params``. The schemas show it, and the tools do not change it."""
-DatabaseName = Annotated[str, "Name; may be left out if there is only one."]
+DatabaseName = Annotated[str, "Optional if there is only one."]
 Limit = Annotated[int, Meta(ge=1)]
 Cursor = Annotated[str, "From the previous answer."]
 

@@ -117,10 +117,10 @@ def position_of(cursor: str, database: str, query: str, parameters: Parameters |
     """
     if not cursor:
         return 0
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or found[2] != _digest(database, query, parameters):
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or match[2] != _digest(database, query, parameters):
         raise ToolError("expected the next_cursor of the same query with the same params and database at `cursor`")
-    return int(found[1])
+    return int(match[1])
 
 
 def _digest(database: str, query: str, parameters: Parameters | None) -> str:

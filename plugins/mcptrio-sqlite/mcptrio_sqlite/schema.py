@@ -110,9 +110,9 @@ def list_tables(opened: OpenDatabase, *, limit: int, after: str = "") -> tuple[t
         after: Start after this name.
     """
     rows = opened.fetch_all(f"{_TABLES} AND name > ? ORDER BY name", after)
-    seen = [row for row in rows if not opened.policy.is_denied(row[0])]
-    entries = tuple(TableEntry(name=name, type=kind, columns=count) for name, kind, count in seen[:limit])
-    return entries, len(seen) > limit
+    visible_rows = [row for row in rows if not opened.policy.is_denied(row[0])]
+    entries = tuple(TableEntry(name=name, type=kind, columns=count) for name, kind, count in visible_rows[:limit])
+    return entries, len(visible_rows) > limit
 
 
 def describe_table(opened: OpenDatabase, name: str, *, count_rows: bool = False) -> Table:

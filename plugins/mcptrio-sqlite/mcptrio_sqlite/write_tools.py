@@ -85,10 +85,12 @@ class WriteTools:
     ) -> CreatedTable:
         """Run one CREATE TABLE statement."""
         database_file = await self._writable(database)
-        made: CreateTableResult = await self.queries.run(ctx, database_file, CreateTable(query=query, keep=not dry_run))
-        if made.created.created:
-            self._notify(ctx, database_file, made.altered)
-        return made.created
+        result: CreateTableResult = await self.queries.run(
+            ctx, database_file, CreateTable(query=query, keep=not dry_run)
+        )
+        if result.created.created:
+            self._notify(ctx, database_file, result.altered)
+        return result.created
 
     async def _writable(self, name: str) -> DatabaseFile:
         database_file = await self.queries.find(name)

@@ -51,15 +51,15 @@ class Address:
         Raises:
             StoreFailed: The password file cannot be read.
         """
-        found = dict(self.parameters)
+        parameters = dict(self.parameters)
         if self.password_file is not None:
             try:
-                found["password"] = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+                parameters["password"] = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeError) as error:
                 raise StoreFailed(
                     f"{self.label}: cannot read the password file {self.password_file}: {error}"
                 ) from error
-        return found
+        return parameters
 
     def session_statements(self, *, statement_timeout: float) -> bytes:
         """Return the statements that each new connection executes.
@@ -96,12 +96,12 @@ def read_address(url: str, settings: StoreSettings) -> Address:
         expected = "a lower-case letter, then up to 39 lower-case letters, digits or _"
         raise ConfigError(f"store: prefix: expected {expected}, got {settings.prefix!r}")
     try:
-        found = conninfo_to_dict(url)
+        url_parameters = conninfo_to_dict(url)
     except psycopg.Error:
         # The error of libpq may quote the URL with its password.
         expected = "postgresql://USER@HOST:PORT/DATABASE?PARAMETER=VALUE with percent-encoded parts"
         raise ConfigError(f"store: expected {expected}, got a URL that libpq cannot read") from None
-    parameters: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
+    parameters: dict[str, Any] = {name: value for name, value in url_parameters.items() if value is not None}
     hosts = _hosts(parameters)
     parameters.update(_security(parameters, hosts, settings))
     connect_timeout = max(_MIN_CONNECT_TIMEOUT, math.ceil(settings.timeout))
@@ -141,21 +141,23 @@ def _security(parameters: Mapping[str, Any], hosts: list[str], settings: StoreSe
     # A service file may name any host.
     has_service = "service" in parameters or "PGSERVICE" in os.environ
     if not has_service and all(_is_local(host) for host in hosts):
-        found = {"sslmode": mode or "prefer"}
+        security = {"sslmode": mode or "prefer"}
     elif mode is None:
-        found = {"sslmode": "prefer" if settings.insecure else "verify-full"}
+        security = {"sslmode": "prefer" if settings.insecure else "verify-full"}
     elif mode in _SECURE_MODES or settings.insecure:
-        found = {"sslmode": mode}
+        security = {"sslmode": mode}
     else:
         expected = f"sslmode {' or '.join(_SECURE_MODES)} for a host that is not local, or the setting insecure"
         raise ConfigError(f"store: expected {expected}, got sslmode {mode}")
     if settings.ca_file is not None:
         _check_authorities(settings.ca_file)
-        found["sslrootcert"] = str(settings.ca_file)
-    elif found["sslmode"].startswith("verify-") and "sslrootcert" not in parameters:
+        security["sslrootcert"] = str(settings.ca_file)
+    elif security["sslmode"].startswith("verify-") and "sslrootcert" not in parameters:
         own = ssl.get_default_verify_paths().cafile
-        found["sslrootcert"] = next((path for path in (own, *_AUTHORITIES) if path and Path(path).exists()), "system")
-    return found
+        security["sslrootcert"] = next(
+            (path for path in (own, *_AUTHORITIES) if path and Path(path).exists()), "system"
+        )
+    return security
 
 
 def _check_authorities(path: Path) -> None:

@@ -164,7 +164,7 @@ class PostgresBus:
         with trio.move_on_after(_PING_INTERVAL):
             await trio.lowlevel.wait_readable(connection.fileno())
             is_silent = False
-        payloads = await self._in_thread(partial(_received, is_silent=is_silent))
+        payloads = await self._in_thread(partial(_received_payloads, is_silent=is_silent))
         if len(payloads) > _MAX_RECEIVED:
             self._followers.report_lost()
             return
@@ -197,20 +197,20 @@ class PostgresBus:
         connection.execute(f"LISTEN {self._channel}".encode())
 
     def _payloads(self, messages: Sequence[tuple[str, bytes | None]], *, has_lost: bool) -> list[str]:
-        found: list[str] = []
+        payloads: list[str] = []
         items: list[tuple[str, str | None]] = []
         size = 0
         for key, message in messages:
             text = None if message is None or len(message) > _MAX_MESSAGE_BYTES else base64.b64encode(message).decode()
             cost = len(key) + len(text or "") + 16
             if items and size + cost > _MAX_PAYLOAD_BYTES - 100:
-                found.append(self._payload(has_lost, items))
+                payloads.append(self._payload(has_lost, items))
                 items, size, has_lost = [], 0, False
             items.append((key, text))
             size += cost
         if items or has_lost:
-            found.append(self._payload(has_lost, items))
-        return found
+            payloads.append(self._payload(has_lost, items))
+        return payloads
 
     def _payload(self, has_lost: bool, items: list[tuple[str, str | None]]) -> str:
         return orjson.dumps((self._replica, has_lost, items)).decode()
@@ -252,7 +252,7 @@ def _nothing(_: Connection) -> list[str]:
     return []
 
 
-def _received(connection: Connection, *, is_silent: bool) -> list[str]:
+def _received_payloads(connection: Connection, *, is_silent: bool) -> list[str]:
     if is_silent:
         # Detects a server that has disappeared without closing the connection.
         connection.execute("SELECT 1")

@@ -56,22 +56,22 @@ class PostgresEffectStore:
     def __init__(self, database: PostgresDatabase, *, replica: str) -> None:
         self._database = database
         self._replica = replica
-        self._unacknowledged: dict[int, _Claim] = {}
+        self._unacknowledged_claims: dict[int, _Claim] = {}
 
     async def claim(self, call: str, key: str) -> EffectClaim:
-        wanted = _Claim(key_of(call, key), random.getrandbits(62))
+        claim_request = _Claim(key_of(call, key), random.getrandbits(62))
         is_known = False
         try:
-            found: EffectClaim = await self._database.write(
-                DatabaseOperation(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
+            claim_result: EffectClaim = await self._database.write(
+                DatabaseOperation(self._claim, claim_request, claim_request.id, needs_lease=True), len(claim_request.id)
             )
             is_known = True
         finally:
-            if not is_known and len(self._unacknowledged) < _MAX_UNACKNOWLEDGED:
+            if not is_known and len(self._unacknowledged_claims) < _MAX_UNACKNOWLEDGED:
                 # The claim may have been granted, and nothing would run the effect.
-                self._unacknowledged[wanted.token] = wanted
-                self._database.post(DatabaseOperation(self._release, (wanted.id, wanted.token)))
-        return found
+                self._unacknowledged_claims[claim_request.token] = claim_request
+                self._database.post(DatabaseOperation(self._release, (claim_request.id, claim_request.token)))
+        return claim_result
 
     async def finish(self, call: str, key: str, result: bytes, keep: float = float(RESULT_SECONDS)) -> None:
         id = key_of(call, key)
@@ -86,16 +86,16 @@ class PostgresEffectStore:
         Raises:
             StoreFailed: The engine failed; the rest is released later.
         """
-        for token, claim in list(self._unacknowledged.items()):
+        for token, claim in list(self._unacknowledged_claims.items()):
             await self._database.write(DatabaseOperation(self._release, (claim.id, token)))
-            self._unacknowledged.pop(token, None)
+            self._unacknowledged_claims.pop(token, None)
 
     # In a thread
 
     def _claim(self, batch: OperationBatch, items: Sequence[_Claim]) -> Results:
-        wanted = sorted(items, key=lambda item: item.id)
-        ids = [item.id for item in wanted]
-        batch.connection.execute(_CLAIM, (self._replica, ids, [item.token for item in wanted]))
+        ordered = sorted(items, key=lambda item: item.id)
+        ids = [item.id for item in ordered]
+        batch.connection.execute(_CLAIM, (self._replica, ids, [item.token for item in ordered]))
         cursor = batch.connection.execute(_STATE, (ids,))
         yield
         rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}

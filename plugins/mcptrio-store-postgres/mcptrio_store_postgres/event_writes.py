@@ -173,7 +173,7 @@ class EventWrites:
         self.age = min(bounds.event_timeout, _MAX_AGE)
         self._replica = replica
         # Bytes that may be added to each session before its sum is read again.
-        self._allowed: OrderedDict[str, int] = OrderedDict()
+        self._free_bytes: OrderedDict[str, int] = OrderedDict()
         self.replicas = 1
 
     def append(self, batch: OperationBatch, items: Sequence[Append]) -> Results:
@@ -229,14 +229,14 @@ class EventWrites:
         }
         cursor = batch.connection.execute(_SETTLE.format(_OWN), parameters)
         yield
-        self._settled(batch, cursor.fetchall())
+        self._finish_write(batch, cursor.fetchall())
         return [None] * len(items)
 
     def settle_writer(self, batch: OperationBatch, writer: str) -> bool:
         """Complete some streams of a replica with their fallback events. Return True if there may be more."""
         parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _MAX_SETTLED}
         rows = batch.connection.execute(_SETTLE.format(_OF_WRITER), parameters).fetchall()
-        self._settled(batch, rows)
+        self._finish_write(batch, rows)
         return bool(rows)
 
     def mark_read(self, batch: OperationBatch, items: Sequence[int]) -> Results:
@@ -254,7 +254,7 @@ class EventWrites:
         batch.connection.execute(_DROP, (sorted(items),))
         yield
         for session in items:
-            self._allowed.pop(session, None)
+            self._free_bytes.pop(session, None)
         return [None] * len(items)
 
     def _append_parameters(self, wanted: Sequence[Append]) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class EventWrites:
             else:
                 results[at] = ConnectionClosed("the stream is complete, or another replica writes it")
 
-    def _settled(self, batch: OperationBatch, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _finish_write(self, batch: OperationBatch, rows: Iterable[tuple[Any, ...]]) -> None:
         changed = [_Changed(*row) for row in rows]
         self._keep_bounds(batch, changed)
         self._wake(batch, changed)
@@ -305,9 +305,9 @@ class EventWrites:
             )
         due: dict[str, list[_Changed]] = {}
         for each in changed:
-            left = self._allowed.get(each.session, 0) - each.size
-            self._allowed[each.session] = left
-            if left < 0:
+            free_bytes = self._free_bytes.get(each.session, 0) - each.size
+            self._free_bytes[each.session] = free_bytes
+            if free_bytes < 0:
                 due[each.session] = []
         if not due:
             return
@@ -315,14 +315,14 @@ class EventWrites:
             if each.session in due:
                 due[each.session].append(each)
         for session, size in batch.connection.execute(_SUMS, (sorted(due),)).fetchall():
-            left = self.bounds.session_bytes - int(str(size))
-            if left < 0:
-                self._drop_oldest(batch, str(session), -left, due[str(session)])
+            free_bytes = self.bounds.session_bytes - int(str(size))
+            if free_bytes < 0:
+                self._drop_oldest(batch, str(session), -free_bytes, due[str(session)])
             # The other replicas may add the same amount in the meantime.
-            self._allowed[str(session)] = max(0, left) // max(1, self.replicas)
-            self._allowed.move_to_end(str(session))
-        while len(self._allowed) > _MAX_KNOWN:
-            self._allowed.popitem(last=False)
+            self._free_bytes[str(session)] = max(0, free_bytes) // max(1, self.replicas)
+            self._free_bytes.move_to_end(str(session))
+        while len(self._free_bytes) > _MAX_KNOWN:
+            self._free_bytes.popitem(last=False)
 
     def _drop_oldest(self, batch: OperationBatch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
         parameters = {

@@ -79,7 +79,7 @@ class Leases:
         self._seen: dict[str, tuple[Any, float]] = {}
         self._last_check = 0.0
         # The monotonic time of the last renewal. Used by the writer's thread only.
-        self._renewed = 0.0
+        self._renewed_at = 0.0
         self.replicas = 1
         """The number of replicas that have not ended. After a failure of the engine, a replica with an expired lease
         may still run."""
@@ -88,9 +88,9 @@ class Leases:
     def renew(self, batch: OperationBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
         now = time.monotonic()
-        if now - self._renewed > self._seconds / _RENEWALS:
+        if now - self._renewed_at > self._seconds / _RENEWALS:
             self._upsert(batch)
-            self._renewed = now
+            self._renewed_at = now
 
     async def enter(self) -> None:
         """Register this replica.
@@ -106,7 +106,7 @@ class Leases:
         while True:
             await trio.sleep(self._seconds / _RENEWALS)
             try:
-                ended = self._ended(await self._database.write(DatabaseOperation(self._renew, None)))
+                ended = self._ended_replicas(await self._database.write(DatabaseOperation(self._renew, None)))
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
@@ -135,7 +135,7 @@ class Leases:
             # The replica may have acknowledged a change before it published the message about it.
             self._on_ended()
 
-    def _ended(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    def _ended_replicas(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return the replicas that have ended."""
         now = time.monotonic()
         if now - self._last_check > self._seconds * 2 / _RENEWALS:
@@ -167,7 +167,7 @@ class Leases:
         cursor = batch.connection.execute(_ALL)
         yield
         rows = cursor.fetchall()
-        self._renewed = time.monotonic()
+        self._renewed_at = time.monotonic()
         return [rows] * len(items)
 
     def _upsert(self, batch: OperationBatch) -> None:

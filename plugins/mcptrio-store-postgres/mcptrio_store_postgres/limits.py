@@ -76,8 +76,8 @@ def _use(batch: OperationBatch, items: Sequence[tuple[str, float]]) -> Results:
     wanted = sorted(items)
     cursor = batch.connection.execute(_USE, ([name for name, _ in wanted], [seconds for _, seconds in wanted]))
     yield
-    found = {name for (name,) in cursor.fetchall()}
-    return [name in found for name, _ in items]
+    names = {name for (name,) in cursor.fetchall()}
+    return [name in names for name, _ in items]
 
 
 def _take(batch: OperationBatch, items: Sequence[_Take]) -> Results:

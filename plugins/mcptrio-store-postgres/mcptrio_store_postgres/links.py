@@ -59,7 +59,7 @@ class PostgresLink:
         self._lock = threading.Lock()
         self._pause = 0.0
         self._retry_at = 0.0
-        self._failed: StoreFailed | None = None
+        self._last_failure: StoreFailed | None = None
 
     @property
     def connection(self) -> Connection | None:
@@ -103,17 +103,17 @@ class PostgresLink:
 
     def _connect(self) -> Connection:
         now = time.monotonic()
-        if self._failed is not None and now < self._retry_at:
+        if self._last_failure is not None and now < self._retry_at:
             # The last attempt has just failed, so callers get its error without another attempt.
-            raise StoreFailed(str(self._failed))
-        found = self._attempt()
-        if isinstance(found, StoreFailed):
+            raise StoreFailed(str(self._last_failure))
+        result = self._attempt()
+        if isinstance(result, StoreFailed):
             self._pause = min(_MAX_PAUSE, self._pause * 2 or _FIRST_PAUSE)
             self._retry_at = time.monotonic() + self._pause
-            self._failed = found
-            raise StoreFailed(str(found))
-        self._pause, self._failed = 0.0, None
-        return found
+            self._last_failure = result
+            raise StoreFailed(str(result))
+        self._pause, self._last_failure = 0.0, None
+        return result
 
     def _attempt(self) -> Connection | StoreFailed:
         # Returned, not raised: the traceback of psycopg's error holds the socket of the failed attempt.

@@ -81,9 +81,9 @@ class PostgresSessionStore:
         self._max_sessions = bounds.max_sessions
         self._forget = forget
         # Expired sessions that made room for new ones; the next expire() returns them.
-        self._dropped: deque[str] = deque()
+        self._dropped_keys: deque[str] = deque()
         # The number of sessions that may be added before they are counted again. Used by the writer's thread only.
-        self._allowed = 0
+        self._free_count = 0
         self.replicas = 1
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
@@ -117,46 +117,46 @@ class PostgresSessionStore:
         """See :class:`mcptrio.abc.SessionStore`. Returns only ids of sessions that this process has used; the events of
         all are deleted."""
         keys: list[str] = await self._database.write(DatabaseOperation(self._expire, _MAX_EXPIRED))
-        while self._dropped:
-            keys.append(self._dropped.popleft())
-        found = []
+        while self._dropped_keys:
+            keys.append(self._dropped_keys.popleft())
+        ids = []
         for key in keys:
             self._forget(key)
             id = self._keys.forget(key)
             if id is not None:
-                found.append(id)
-        return found
+                ids.append(id)
+        return ids
 
     # In a thread
 
     def _insert(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
-        wanted = sorted(items, key=lambda item: item.key)
+        ordered = sorted(items, key=lambda item: item.key)
         yield
-        if self._allowed < len(wanted):
-            self._allowed = self._count(batch)
-            if self._allowed < len(wanted):
-                self._dropped.extend(_expired(batch, self._idle, _MAX_EXPIRED_FOR_ROOM))
-                self._allowed = self._count(batch)
+        if self._free_count < len(ordered):
+            self._free_count = self._count(batch)
+            if self._free_count < len(ordered):
+                self._dropped_keys.extend(_expired_keys(batch, self._idle, _MAX_EXPIRED_FOR_ROOM))
+                self._free_count = self._count(batch)
             # The other replicas may add the same number in the meantime.
-            left = self._allowed
-            self._allowed = max(left // max(1, self.replicas), min(left, len(wanted)))
-        allowed = wanted[: self._allowed]
-        self._allowed -= len(allowed)
+            free_count = self._free_count
+            self._free_count = max(free_count // max(1, self.replicas), min(free_count, len(ordered)))
+        admitted = ordered[: self._free_count]
+        self._free_count -= len(admitted)
         rows = batch.connection.execute(
-            _INSERT, ([item.key for item in allowed], [item.data for item in allowed])
+            _INSERT, ([item.key for item in admitted], [item.data for item in admitted])
         ).fetchall()
-        found = {key for (key,) in rows}
-        refused = {item.key for item in wanted[len(allowed) :]}
+        stored_keys = {key for (key,) in rows}
+        refused = {item.key for item in ordered[len(admitted) :]}
         full = f"too many sessions: {self._max_sessions} are kept"
-        return [Overloaded(full) if item.key in refused else item.key in found for item in items]
+        return [Overloaded(full) if item.key in refused else item.key in stored_keys for item in items]
 
     def _update(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
         cursor = batch.connection.execute(
             _UPDATE, ([item.key for item in items], [item.data for item in items], [item.generation for item in items])
         )
         yield
-        found = {key for (key,) in cursor.fetchall()}
-        return [item.key in found for item in items]
+        stored_keys = {key for (key,) in cursor.fetchall()}
+        return [item.key in stored_keys for item in items]
 
     def _load(self, batch: OperationBatch, items: Sequence[str]) -> Results:
         cursors = [
@@ -176,7 +176,7 @@ class PostgresSessionStore:
 
     def _expire(self, batch: OperationBatch, items: Sequence[int]) -> Results:
         yield
-        return [_expired(batch, self._idle, most) for most in items]
+        return [_expired_keys(batch, self._idle, most) for most in items]
 
     def _count(self, batch: OperationBatch) -> int:
         """Return the number of sessions that may be added."""
@@ -197,5 +197,5 @@ def _use(batch: OperationBatch, items: Sequence[str]) -> Results:
     return [None] * len(items)
 
 
-def _expired(batch: OperationBatch, idle: float, most: int) -> list[str]:
+def _expired_keys(batch: OperationBatch, idle: float, most: int) -> list[str]:
     return [str(key) for (key,) in batch.connection.execute(_EXPIRE, (idle, most)).fetchall()]

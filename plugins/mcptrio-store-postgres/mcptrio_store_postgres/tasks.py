@@ -237,7 +237,7 @@ class PostgresTasks:
                 created, expires = stored[keys[at]]
                 results[at] = TaskChange(record=evolve(item.record, created=created, expires=expires))
         if dropped and isinstance(results[0], TaskChange):
-            results[0] = evolve(_dropped(dropped), record=results[0].record)
+            results[0] = evolve(_dropped_change(dropped), record=results[0].record)
         return results
 
     def _left(self, batch: OperationBatch) -> int:
@@ -281,9 +281,9 @@ class PostgresTasks:
         refused = [key_of(item.record.id) for item in items if not item.held and key_of(item.record.id) not in rows]
         states = {row[0]: row[1:] for row in _rows(batch, _STATES, sorted(refused))} if refused else {}
         return [
-            _saved(item.record, rows[key])
+            _saved_change(item.record, rows[key])
             if (key := key_of(item.record.id)) in rows
-            else _refused(item, states.get(key))
+            else _refused_change(item, states.get(key))
             for item in items
         ]
 
@@ -297,11 +297,11 @@ class PostgresTasks:
             claim = batch.connection.execute(_CLAIM.encode(), (*wanted, self._replica, token), binary=True)
             cursors.append((claim, batch.connection.execute(_CLAIMABLE.encode(), wanted)))
         yield
-        found = []
+        claims = []
         for claim, claimable in cursors:
             row = claim.fetchone()
-            found.append((_record(row) if row is not None else None, claimable.fetchone() is not None))
-        return found
+            claims.append((_record(row) if row is not None else None, claimable.fetchone() is not None))
+        return claims
 
 
 def _select(batch: OperationBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
@@ -312,7 +312,7 @@ def _select(batch: OperationBatch, items: Sequence[tuple[str, tuple[Any, ...]]])
 
 def _expire(batch: OperationBatch, items: Sequence[None]) -> Results:
     yield
-    return [_dropped(_rows(batch, _EXPIRE, _MAX_EXPIRED)) for _ in items]
+    return [_dropped_change(_rows(batch, _EXPIRE, _MAX_EXPIRED)) for _ in items]
 
 
 def _release(batch: OperationBatch, items: Sequence[None]) -> Results:
@@ -328,14 +328,14 @@ def _take_back(batch: OperationBatch, items: Sequence[str]) -> Results:
         for token in items
     ]
     yield
-    return [_dropped([*deleted.fetchall(), *released.fetchall()]) for deleted, released in cursors]
+    return [_dropped_change([*deleted.fetchall(), *released.fetchall()]) for deleted, released in cursors]
 
 
 def _rows(batch: OperationBatch, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
     return batch.connection.execute(statement.encode(), parameters).fetchall()
 
 
-def _dropped(rows: Sequence[tuple[Any, ...]]) -> TaskChange:
+def _dropped_change(rows: Sequence[tuple[Any, ...]]) -> TaskChange:
     return TaskChange(others=[str(id) for id, _ in rows], has_freed=any(state == "running" for _, state in rows))
 
 
@@ -354,7 +354,7 @@ def _record(row: tuple[Any, ...]) -> TaskRecord:
     )
 
 
-def _saved(record: TaskRecord, row: tuple[Any, ...]) -> TaskChange:
+def _saved_change(record: TaskRecord, row: tuple[Any, ...]) -> TaskChange:
     owner, tool, created, expires, fence, has_freed = row
     stored = evolve(
         record,
@@ -368,7 +368,7 @@ def _saved(record: TaskRecord, row: tuple[Any, ...]) -> TaskChange:
     return TaskChange(record=stored, has_freed=has_freed)
 
 
-def _refused(item: _Save, row: tuple[Any, ...] | None) -> TaskChange | ValueError:
+def _refused_change(item: _Save, row: tuple[Any, ...] | None) -> TaskChange | ValueError:
     if row is not None and row[0] == item.record.generation:
         try:
             check_task_state(TaskState(row[1]), item.record.state)

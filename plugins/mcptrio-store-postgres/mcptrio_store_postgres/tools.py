@@ -128,9 +128,9 @@ def _tls(connection: Connection) -> Check:
 
 
 def _version(connection: Connection) -> Check:
-    found = connection.info.parameter_status("server_version") or "unknown"
+    version = connection.info.parameter_status("server_version") or "unknown"
     is_ok = connection.info.server_version >= MIN_SERVER
-    return Check("version", is_ok, f"PostgreSQL {found}", "" if is_ok else "upgrade to PostgreSQL 14 or later")
+    return Check("version", is_ok, f"PostgreSQL {version}", "" if is_ok else "upgrade to PostgreSQL 14 or later")
 
 
 def _latency(connection: Connection) -> Check:
@@ -216,9 +216,9 @@ def _notifications(connection: Connection, second: PostgresLink) -> Check:
     # Sent on another connection, while this one has no transaction: during one, such a proxy would forward the
     # notification.
     second.use(lambda other: other.execute("SELECT pg_notify(%s, 'check')", (channel,)))
-    found = [each.payload for each in connection.notifies(timeout=_NOTIFY_TIMEOUT, stop_after=1)]
+    payloads = [each.payload for each in connection.notifies(timeout=_NOTIFY_TIMEOUT, stop_after=1)]
     connection.execute(f"UNLISTEN {channel}".encode())
-    is_ok = "check" in found
+    is_ok = "check" in payloads
     return Check(
         "notifications",
         is_ok,

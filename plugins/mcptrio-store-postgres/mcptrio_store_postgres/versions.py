@@ -72,15 +72,15 @@ class Tables:
 
 
 def _migrations(package: str) -> tuple[_Migration, ...]:
-    found = []
+    migrations = []
     for file in files(package).joinpath("migrations").iterdir():
         name = _NAME.fullmatch(file.name)
         if name is not None:
             text = file.read_text(encoding="utf-8")
             compatible = _COMPATIBLE.match(text)
             assert compatible is not None, f"{file.name}: expected -- compatible-from: NUMBER in the first line"
-            found.append(_Migration(int(name[1]), name[2], int(compatible[1]), text))
-    return tuple(sorted(found, key=lambda each: each.number))
+            migrations.append(_Migration(int(name[1]), name[2], int(compatible[1]), text))
+    return tuple(sorted(migrations, key=lambda each: each.number))
 
 
 STORE_TABLES: Final = Tables("mcptrio_store_postgres", "mcptrio-store-postgres", "mcptrio store migrate")
@@ -146,22 +146,22 @@ def migrate_tables(
     Raises:
         StoreFailed: The engine refused a statement. Earlier migrations remain applied.
     """
-    done: list[str] = []
+    changes: list[str] = []
     try:
         connection.execute(f"SET statement_timeout = 0; SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
         for migration in tables.migrations:
             with connection.transaction():
                 _lock(connection, address)
-                done += _prepare(connection, address)
+                changes += _prepare(connection, address)
                 if stored_version_in(connection) < migration.number:
                     _apply(connection, migration)
-                    done.append(f"applied {migration.number:04} {migration.name}")
+                    changes.append(f"applied {migration.number:04} {migration.name}")
         with connection.transaction():
             _lock(connection, address)
-            done += _set_logged(connection, unlogged=unlogged)
+            changes += _set_logged(connection, unlogged=unlogged)
     except psycopg.Error as error:
         raise store_failed(address, error) from error
-    return done
+    return changes
 
 
 def stored_version_in(connection: Connection) -> int:
@@ -176,16 +176,16 @@ def _lock(connection: Connection, address: Address) -> None:
 
 
 def _prepare(connection: Connection, address: Address) -> list[str]:
-    done: list[str] = []
+    changes: list[str] = []
     # CREATE SCHEMA IF NOT EXISTS needs the right to create one, even if it exists.
     if connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (address.schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address.schema)))
-        done.append(f"created the schema {address.schema}")
+        changes.append(f"created the schema {address.schema}")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, name text NOT NULL,"
         " compatible_from integer NOT NULL, applied timestamptz NOT NULL DEFAULT now())"
     )
-    return done
+    return changes
 
 
 def _apply(connection: Connection, migration: _Migration) -> None:
@@ -198,14 +198,14 @@ def _apply(connection: Connection, migration: _Migration) -> None:
 
 def _set_logged(connection: Connection, *, unlogged: bool) -> list[str]:
     """Make the tables of sessions and events logged or unlogged, according to the setting."""
-    done: list[str] = []
+    changes: list[str] = []
     rows = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)"
         " AND relkind = 'r' AND (relpersistence = 'u') <> %s ORDER BY relname",
         (list(_UNLOGGED), unlogged),
     ).fetchall()
-    wanted = "UNLOGGED" if unlogged else "LOGGED"
+    kind = "UNLOGGED" if unlogged else "LOGGED"
     for (table,) in rows:
-        connection.execute(sql.SQL("ALTER TABLE {} SET " + wanted).format(sql.Identifier(str(table))))
-        done.append(f"made the table {table} {wanted.lower()}")
-    return done
+        connection.execute(sql.SQL("ALTER TABLE {} SET " + kind).format(sql.Identifier(str(table))))
+        changes.append(f"made the table {table} {kind.lower()}")
+    return changes

@@ -138,8 +138,8 @@ def _options(query: str) -> dict[str, Any]:
     options = {name: values[-1].lower() for name, values in parse_qs(query, keep_blank_values=True).items()}
     unknown = sorted(set(options) - _OPTIONS - {"db"})
     if unknown:
-        known = ", ".join(sorted(_OPTIONS | {"db"}))
-        raise ConfigError(f"store: expected one of {known} after the ? of the URL, got {unknown[0]!r}")
+        names = ", ".join(sorted(_OPTIONS | {"db"}))
+        raise ConfigError(f"store: expected one of {names} after the ? of the URL, got {unknown[0]!r}")
     return options
 
 
@@ -156,10 +156,10 @@ def _service_and_database(path: str, kind: Topology) -> tuple[str, int]:
 
 
 def _host(text: str, port: int) -> tuple[str, int]:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?", text)
-    if found is None:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?", text)
+    if match is None:
         raise ConfigError(f"store: expected HOST or HOST:PORT, got {text!r}")
-    host, number = found[1].strip("[]"), int(found[2] or port)
+    host, number = match[1].strip("[]"), int(match[2] or port)
     try:
         host.encode("idna")
     except UnicodeError as error:

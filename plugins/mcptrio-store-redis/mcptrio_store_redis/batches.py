@@ -92,7 +92,7 @@ class RedisBatches:
         else:
             for stage in range(max(map(len, rows), default=0)):
                 # A command needs the earlier ones of its operation, which may go to another node.
-                self._send([row[stage] for row in rows if len(row) > stage and not _failed(row[:stage])])
+                self._send([row[stage] for row in rows if len(row) > stage and not _first_error(row[:stage])])
         return [self._result(work, row) for work, row in zip(works, rows, strict=True)]
 
     def _send(self, items: list[_Item]) -> None:
@@ -158,7 +158,7 @@ class RedisBatches:
             self.failing_since = time.monotonic()
 
     def _result(self, work: RedisOperation, row: list[_Item]) -> outcome.Value[Any] | outcome.Error:
-        failed = _failed(row)
+        failed = _first_error(row)
         if failed is None:
             return outcome.Value([item.answer for item in row])
         if work.is_message:
@@ -201,7 +201,7 @@ def is_final(error: Exception) -> bool:
     return isinstance(error, AuthenticationError | NoPermissionError) or _UNTRUSTED.search(str(error)) is not None
 
 
-def _failed(row: Sequence[_Item]) -> Exception | None:
+def _first_error(row: Sequence[_Item]) -> Exception | None:
     return next((item.answer for item in row if isinstance(item.answer, Exception)), None)
 
 

@@ -38,7 +38,7 @@ class RedisBus:
         self._topics: dict[str, str] = {}
         self._token = trio.lowlevel.current_trio_token()
         self._wake_channel = engine.keys.wake(engine.replica)
-        self.listener = ChannelListener(self._wake_channel, engine.keys.broadcast, self._arrived, is_signal)
+        self.listener = ChannelListener(self._wake_channel, engine.keys.broadcast, self._schedule_delivery, is_signal)
         self.is_ready = trio.Event()
 
     def publish(self, topic: str, message: bytes) -> None:
@@ -91,7 +91,7 @@ class RedisBus:
             # The listener's thread waits for its socket, so only a message from the engine wakes it.
             self._engine.post(command(self._wake_channel, "PUBLISH", self._wake_channel, b""))
 
-    def _arrived(self) -> None:
+    def _schedule_delivery(self) -> None:
         """Schedule the delivery. Called in the listener's thread."""
         self._token.run_sync_soon(self._deliver)
 

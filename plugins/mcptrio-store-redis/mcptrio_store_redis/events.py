@@ -276,9 +276,9 @@ class RedisEventStore:
     def _registration(self, word: str, name: tuple[str, str]) -> RedisCommand:
         session, stream = name
         key = self._keys.open_streams(self._engine.replica)
-        return command(key, word, key, self._listed(session, stream).write())
+        return command(key, word, key, self._open_stream(session, stream).write())
 
-    def _listed(self, session: str, stream: str) -> OpenStream:
+    def _open_stream(self, session: str, stream: str) -> OpenStream:
         return OpenStream(tag_of(session), stream, "" if self._is_announced else session)
 
     async def _page(

@@ -58,7 +58,7 @@ class RedisLeases:
         self._bus = bus
         self._release = release
         self._lease = engine.settings.lease
-        self._renewed = float("-inf")
+        self._renewed_at = float("-inf")
         # Replicas with expired leases, and the Trio clock times at which this replica first noticed that.
         self._missing: dict[str, float] = {}
         self.replicas = 1
@@ -100,7 +100,7 @@ class RedisLeases:
 
     def renewals(self) -> Sequence[RedisCommand]:
         """Return the renewal of the lease if it is due, since the engine may no longer know a suspended replica."""
-        if trio.current_time() - self._renewed <= self._lease * 2 / 3:
+        if trio.current_time() - self._renewed_at <= self._lease * 2 / 3:
             return ()
         return (self._renewal(),)
 
@@ -113,10 +113,10 @@ class RedisLeases:
         engine = self._engine
         clock, found, entries = await engine.write(self._renewal())
         now = trio.current_time()
-        if now - self._renewed > self._lease * 2 / 3:
+        if now - self._renewed_at > self._lease * 2 / 3:
             # This replica was suspended or the engine failed, so the others may have been unable to renew their leases.
             self._missing.clear()
-        self._renewed = now
+        self._renewed_at = now
         ended = []
         for name, ends in zip(found[::2], found[1::2], strict=True):
             replica = name.decode()
@@ -125,8 +125,8 @@ class RedisLeases:
             elif now - self._missing.setdefault(replica, now) >= self._lease:
                 ended.append(replica)
         self.replicas = max(1, len(found) // 2 - len(ended))
-        seen = read_replicas(float(clock), found, entries, self._lease)
-        self.live = [each for each in seen if each.id not in ended]
+        replicas = read_replicas(float(clock), found, entries, self._lease)
+        self.live = [each for each in replicas if each.id not in ended]
         for replica in ended:
             await self._take_over(replica)
             self._missing.pop(replica, None)
@@ -179,12 +179,12 @@ def read_replicas(
         lease: Seconds of a lease.
     """
     now = time.monotonic()
-    seen = []
+    replicas = []
     last = list(zip(found[::2], found[1::2], strict=True))[: -MAX_LISTED - 1 : -1]
     for (name, ends), entry in zip(last, entries, strict=False):
         began, _, where = (entry or b"").decode("utf-8", "replace").partition(" ")
         process, _, host = where.partition(" ")
         age = (clock - float(began)) / 1000 if began else None
         heartbeat = max(0.0, lease - (float(ends) - clock) / 1000)
-        seen.append(SeenReplica(name.decode(), host, int(process or 0), age, heartbeat, now))
-    return seen
+        replicas.append(SeenReplica(name.decode(), host, int(process or 0), age, heartbeat, now))
+    return replicas

@@ -206,16 +206,16 @@ class _Cluster:
         self._nodes: dict[str, RedisNode] = {}
         # The nodes that the cluster named last, because all nodes of the URL may be down.
         self._seen: dict[tuple[str, int], None] = {}
-        self._failed = float("-inf")
+        self._last_failure_at = float("-inf")
 
     def node(self, key: str) -> RedisNode:
-        found = self._connected().get_node_from_key(key)
-        if found is None:
+        cluster_node = self._open_cluster().get_node_from_key(key)
+        if cluster_node is None:
             raise RedisClusterException(f"no node has the slot of {key}")
-        return self._node(found)
+        return self._node(cluster_node)
 
     def nodes(self) -> list[RedisNode]:
-        return [self._node(each) for each in self._connected().get_primaries()]
+        return [self._node(each) for each in self._open_cluster().get_primaries()]
 
     def reset(self) -> None:
         nodes, self._nodes = self._nodes, {}
@@ -230,11 +230,11 @@ class _Cluster:
         # While one node is down, not every batch should connect to all others again. redis-py has closed the connection
         # that failed.
         now = time.monotonic()
-        if now - self._failed >= _TOPOLOGY_INTERVAL:
-            self._failed = now
+        if now - self._last_failure_at >= _TOPOLOGY_INTERVAL:
+            self._last_failure_at = now
             self.reset()
 
-    def _connected(self) -> Any:
+    def _open_cluster(self) -> Any:
         if self._cluster is None:
             self._cluster = RedisCluster(
                 startup_nodes=[_CLUSTER_NODE(host, port) for host, port in (*self._hosts, *self._seen)],
@@ -242,13 +242,13 @@ class _Cluster:
             )
         return self._cluster
 
-    def _node(self, found: ClusterNode) -> RedisNode:
-        node = self._nodes.get(found.name)
+    def _node(self, cluster_node: ClusterNode) -> RedisNode:
+        node = self._nodes.get(cluster_node.name)
         if node is None:
-            _check_host(found.host, self._allows_any_host)
+            _check_host(cluster_node.host, self._allows_any_host)
             # A client for this node alone: the client of the cluster would follow redirections and repeat commands.
-            client = Redis(host=found.host, port=found.port, **self._options)
-            node = self._nodes[found.name] = RedisNode(f"redis {found.name}", client)
+            client = Redis(host=cluster_node.host, port=cluster_node.port, **self._options)
+            node = self._nodes[cluster_node.name] = RedisNode(f"redis {cluster_node.name}", client)
         return node
 
 

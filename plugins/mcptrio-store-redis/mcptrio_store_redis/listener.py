@@ -43,20 +43,20 @@ class ChannelListener:
     Args:
         wake_channel: The channel that wakes this thread.
         broadcast: The channel of all replicas.
-        arrived: A function called in the thread when there are messages to take. It is not called again before
+        on_arrival: A function called in the thread when there are messages to take. It is not called again before
             :meth:`take` has taken them.
         is_signal: Returns True for a message of which one copy in the queue is enough.
     """
 
     def __init__(
-        self, wake_channel: str, broadcast: str, arrived: Callable[[], None], is_signal: Callable[[bytes], bool]
+        self, wake_channel: str, broadcast: str, on_arrival: Callable[[], None], is_signal: Callable[[bytes], bool]
     ) -> None:
         self._own_channels = (wake_channel, broadcast)
-        self._arrived = arrived
+        self._on_arrival = on_arrival
         self._is_signal = is_signal
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._wanted: set[str] = set()
+        self._wanted_channels: set[str] = set()
         self._changes: dict[str, bool] = {}
         self._messages: deque[tuple[str, bytes | None]] = deque()
         self._signals: set[tuple[str, bytes]] = set()
@@ -74,9 +74,9 @@ class ChannelListener:
             is_idle = not self._changes
             self._changes[channel] = is_wanted
             if is_wanted:
-                self._wanted.add(channel)
+                self._wanted_channels.add(channel)
             else:
-                self._wanted.discard(channel)
+                self._wanted_channels.discard(channel)
             return is_idle
 
     def take(self, limit: int) -> tuple[list[tuple[str, bytes | None]], bool, bool]:
@@ -85,14 +85,14 @@ class ChannelListener:
         The message ``None`` means that the subscription to its channel has begun.
         """
         with self._lock:
-            taken = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
-            for channel, payload in taken:
+            messages = [self._messages.popleft() for _ in range(min(limit, len(self._messages)))]
+            for channel, payload in messages:
                 if payload is not None:
                     self._bytes -= len(payload)
                     self._signals.discard((channel, payload))
             has_lost, self._has_lost = self._has_lost, False
             self._is_pending = bool(self._messages)
-            return taken, has_lost, self._is_pending
+            return messages, has_lost, self._is_pending
 
     def stop(self) -> None:
         """Make :meth:`run` return, within half a second if the engine answers."""
@@ -120,7 +120,7 @@ class ChannelListener:
         try:
             with self._lock:
                 self._changes.clear()
-                wanted = list(self._wanted)
+                wanted = list(self._wanted_channels)
             _subscribe(pubsub, [*wanted, *self._own_channels])
             expected = len(set(wanted)) + len(self._own_channels)
             answered_at, pinged_at = time.monotonic(), 0.0
@@ -166,7 +166,7 @@ class ChannelListener:
             if not self._store(name, payload) or self._is_pending:
                 return
             self._is_pending = True
-        self._arrived()
+        self._on_arrival()
 
     def _store(self, channel: str, payload: bytes | None) -> bool:
         """Store a message for the event loop. Return True if there is something new to take."""
@@ -190,7 +190,7 @@ class ChannelListener:
             self._has_lost = True
             is_pending, self._is_pending = self._is_pending, True
         if not is_pending:
-            self._arrived()
+            self._on_arrival()
 
 
 def _subscribe(pubsub: Any, channels: list[str]) -> None:

@@ -192,9 +192,9 @@ def _check_schema(link: RedisLink, key: str) -> StoreFailed | None:
         if isinstance(answer, Exception):
             raise answer
     if answers[1] != SCHEMA:
-        found = bytes(answers[1] or b"").decode("utf-8", "replace")
+        version = bytes(answers[1] or b"").decode("utf-8", "replace")
         return StoreFailed(
-            f"{node.label}: expected data of version {SCHEMA.decode()} at {key}, got {found};"
+            f"{node.label}: expected data of version {SCHEMA.decode()} at {key}, got {version};"
             " use another prefix, or the version of mcptrio-store-redis that has written it"
         )
     return None

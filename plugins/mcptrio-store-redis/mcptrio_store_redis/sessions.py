@@ -42,7 +42,7 @@ class RedisSessionStore:
         self._max_sessions = engine.settings.max_sessions
         # The sessions that this replica has used, and the Trio clock times at which they expire if no other replica
         # uses them. expire() returns them, so that the server of this replica drops its local parts of them.
-        self._used: OrderedDict[str, float] = OrderedDict()
+        self._expiries: OrderedDict[str, float] = OrderedDict()
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         stored = evolve(record, generation=record.generation + 1)
@@ -77,31 +77,31 @@ class RedisSessionStore:
         deleted, _ = await self._engine.write(
             command(key, "DEL", key), command(self._keys.sessions, "ZREM", self._keys.sessions, tag_of(id))
         )
-        self._used.pop(id, None)
+        self._expiries.pop(id, None)
         return bool(deleted)
 
     async def expire(self) -> list[str]:
         await self._review(await self._engine.read(run(DUE_SESSIONS, self._keys.sessions, _MAX_EXPIRED)))
         now = trio.current_time()
-        due = [id for id, deadline in islice(self._used.items(), _MAX_EXPIRED) if deadline <= now]
+        due = [id for id, deadline in islice(self._expiries.items(), _MAX_EXPIRED) if deadline <= now]
         left = await self._time_left([self._keys.record(id) for id in due])
         expired = []
         for id, milliseconds in zip(due, left, strict=True):
             # The session was used in the meantime.
-            if self._used.get(id, now + 1) > now:
+            if self._expiries.get(id, now + 1) > now:
                 continue
             if milliseconds < 0:
-                del self._used[id]
+                del self._expiries[id]
                 expired.append(id)
             else:
                 self._use(id, milliseconds / 1000)
         return expired
 
     def _use(self, id: str, seconds: float | None = None) -> None:
-        self._used[id] = trio.current_time() + (self._idle if seconds is None else seconds)
-        self._used.move_to_end(id)
-        if len(self._used) > _MAX_USED:
-            self._used.popitem(last=False)
+        self._expiries[id] = trio.current_time() + (self._idle if seconds is None else seconds)
+        self._expiries.move_to_end(id)
+        if len(self._expiries) > _MAX_USED:
+            self._expiries.popitem(last=False)
 
     async def _admit(self, tag: str) -> None:
         """Add a new session to the set of all sessions.

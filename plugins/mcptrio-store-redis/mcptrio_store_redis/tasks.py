@@ -72,7 +72,7 @@ class RedisTasks:
             raise Overloaded(f"too many tasks: {bounds.max_tasks} are kept")
         if code == -2:
             raise Overloaded(f"too many tasks of this owner: {bounds.tasks_per_owner} have not ended")
-        change = _dropped(rest)
+        change = _dropped_change(rest)
         if code == 1:
             change = evolve(change, record=evolve(record, created=float(created), expires=float(expires)))
         return change
@@ -120,7 +120,7 @@ class RedisTasks:
 
     async def take_back(self, id: str, token: str) -> TaskChange:
         tag = tag_of(id) if id else ""
-        return _dropped(await self._engine.write(run(TAKE_BACK, self._key, self._engine.replica, token, tag)))
+        return _dropped_change(await self._engine.write(run(TAKE_BACK, self._key, self._engine.replica, token, tag)))
 
     async def queues(self) -> Sequence[TaskQueue]:
         rows = await self._engine.read(run(QUEUES, self._key))
@@ -128,7 +128,7 @@ class RedisTasks:
         return sorted(queues, key=lambda queue: queue.tool)
 
     async def expire(self) -> TaskChange:
-        return _dropped(await self._engine.write(run(EXPIRE_TASKS, self._key, _MAX_EXPIRED)))
+        return _dropped_change(await self._engine.write(run(EXPIRE_TASKS, self._key, _MAX_EXPIRED)))
 
     # Called by the leases
 
@@ -177,7 +177,7 @@ def _record(fields: Sequence[bytes]) -> TaskRecord:
     )
 
 
-def _dropped(answer: Sequence[Any]) -> TaskChange:
+def _dropped_change(answer: Sequence[Any]) -> TaskChange:
     was_running, *ids = answer
     return TaskChange(others=[id.decode() for id in ids], has_freed=bool(was_running))
 

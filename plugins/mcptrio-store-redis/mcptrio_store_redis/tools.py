@@ -200,8 +200,8 @@ def _check_rights(link: RedisLink, keys: RedisKeys, settings: StoreSettings) -> 
         with suppress(ResponseError, *ERRORS):
             pubsub.close()
     if missing:
-        found = f"the user may not run {', '.join(sorted(missing))} on {keys.prefix}:*"
-        return Check("rights", False, found, acl_line(keys.prefix, is_cluster=not link.is_single_node))
+        problem = f"the user may not run {', '.join(sorted(missing))} on {keys.prefix}:*"
+        return Check("rights", False, problem, acl_line(keys.prefix, is_cluster=not link.is_single_node))
     return Check("rights", True, f"every command that is needed works on {keys.prefix}:*")
 
 

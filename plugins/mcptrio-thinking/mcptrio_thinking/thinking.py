@@ -81,11 +81,11 @@ def noted_text(noted: Noted) -> str:
     return "\n".join(["; ".join(facts), *(f"note: {note}" for note in noted.notes)])
 
 
-def thoughts_text(found: Thoughts) -> str:
-    lines = [f"[{found.dropped} earlier thoughts were dropped to make room]"] if found.dropped else []
-    lines += [f"{heading(thought)}: {thought.thought}" for thought in found.items]
-    if found.next_cursor is not None:
-        lines.append(f"[{found.total} thoughts; more follow: pass cursor={found.next_cursor}]")
+def thoughts_text(thoughts: Thoughts) -> str:
+    lines = [f"[{thoughts.dropped} earlier thoughts were dropped to make room]"] if thoughts.dropped else []
+    lines += [f"{heading(thought)}: {thought.thought}" for thought in thoughts.items]
+    if thoughts.next_cursor is not None:
+        lines.append(f"[{thoughts.total} thoughts; more follow: pass cursor={thoughts.next_cursor}]")
     return "\n".join(lines) or "no thoughts"
 
 
@@ -136,7 +136,7 @@ class Thinking:
             raise ToolError(f"expected at most {_MAX_BRANCH_CHARS} characters at `branchId`, got {len(branchId)}")
         begins = thoughtNumber == 1 and not revisesThought and not branchFromThought
         id = _valid_id(sequence_id) or self._sequence_id_for(caller, begins)
-        kept = Thought(
+        stored = Thought(
             thought=thought,
             thoughtNumber=thoughtNumber,
             totalThoughts=max(thoughtNumber, totalThoughts),
@@ -148,13 +148,13 @@ class Thinking:
             needsMoreThoughts=needsMoreThoughts,
         )
         before = self.sequences.find(caller, id)
-        notes = _contradictions(before, kept)
-        sequence = self.sequences.add(caller, id, kept)
+        notes = _contradictions(before, stored)
+        sequence = self.sequences.add(caller, id, stored)
         ctx.notify_resource_updated(_uri(id))
         return Noted(
-            thoughtNumber=kept.thoughtNumber,
-            totalThoughts=kept.totalThoughts,
-            nextThoughtNeeded=kept.nextThoughtNeeded,
+            thoughtNumber=stored.thoughtNumber,
+            totalThoughts=stored.totalThoughts,
+            nextThoughtNeeded=stored.nextThoughtNeeded,
             branches=tuple(sequence.branches),
             thoughtHistoryLength=sequence.length,
             sequence_id=id,
@@ -212,10 +212,10 @@ class Thinking:
     @resource(TEMPLATE, name="sequence", title="A sequence of thoughts", mime_type="text/markdown")
     async def sequence(self, ctx: Context, sequence_id: str) -> str:
         """The transcript of a sequence; for a very long one, its end."""
-        found = self.sequences.find(SequenceOwner.of(ctx), sequence_id)
-        if found is None:
+        sequence = self.sequences.find(SequenceOwner.of(ctx), sequence_id)
+        if sequence is None:
             raise ResourceNotFound(_uri(sequence_id))
-        return transcript(found, self.config.max_answer_bytes, ctx.tool_name("get_sequence"))
+        return transcript(sequence, self.config.max_answer_bytes, ctx.tool_name("get_sequence"))
 
     @completion("resource", TEMPLATE, "sequence_id")
     async def complete(self, ctx: Context) -> list[str]:
@@ -257,13 +257,13 @@ class Thinking:
         id = id or self.sequences.latest(caller) or ""
         if not id:
             raise ToolError("expected sequence_id, from the result of a thought, got none")
-        found = self.sequences.find(caller, id)
-        if found is None:
+        sequence = self.sequences.find(caller, id)
+        if sequence is None:
             raise ToolError(
                 f"no such sequence: {id}; it was cleared, or evicted after {self.config.ttl:g} seconds "
                 "without use or because there are too many"
             )
-        return found
+        return sequence
 
 
 def _contradictions(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:

@@ -131,11 +131,11 @@ def _split(length: timedelta) -> tuple[int, int, int, int, int]:
 
 
 def _iso_parts(text: str) -> list[tuple[int, Decimal]] | None:
-    found = _ISO.fullmatch(text)
-    if found is None or not any(found.groups()[1:]) or text.upper().endswith("T"):
+    match = _ISO.fullmatch(text)
+    if match is None or not any(match.groups()[1:]) or text.upper().endswith("T"):
         return None
-    sign = -1 if found[1] == "-" else 1
-    return [(unit, sign * _number(amount)) for unit, amount in enumerate(found.groups()[1:]) if amount]
+    sign = -1 if match[1] == "-" else 1
+    return [(unit, sign * _number(amount)) for unit, amount in enumerate(match.groups()[1:]) if amount]
 
 
 def _word_parts(text: str) -> list[tuple[int, Decimal]] | None:
@@ -145,15 +145,15 @@ def _word_parts(text: str) -> list[tuple[int, Decimal]] | None:
     parts: list[tuple[int, Decimal]] = []
     position = 0
     while position < len(text):
-        found = _PART.match(text, position)
-        unit = _UNITS.get(found[3].casefold()) if found is not None else None
-        if found is None or unit is None:
+        match = _PART.match(text, position)
+        unit = _UNITS.get(match[3].casefold()) if match is not None else None
+        if match is None or unit is None:
             return None
-        if found[1]:
+        if match[1]:
             # "-1 day 2 hours" is 26 hours back.
-            sign = -1 if found[1] == "-" else 1
-        parts.append((unit, sign * _number(found[2])))
-        position = found.end()
+            sign = -1 if match[1] == "-" else 1
+        parts.append((unit, sign * _number(match[2])))
+        position = match.end()
     return parts or None
 
 

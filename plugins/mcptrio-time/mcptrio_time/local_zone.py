@@ -66,8 +66,8 @@ def _zone_name_in(variable: str) -> str:
         return text
     # The target of a link such as /etc/localtime contains the name of the zone.
     for path in (text, os.path.realpath(text)):
-        _, found, name = path.partition("/zoneinfo/")
-        if found:
+        _, separator, name = path.partition("/zoneinfo/")
+        if separator:
             return name
     return text
 

@@ -128,12 +128,12 @@ def read_time(text: str, where: str) -> time:
     Raises:
         ToolError: The text is not a time of day.
     """
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]\d))?", text.strip(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]\d))?", text.strip(), re.ASCII)
+    if match is None:
         raise ToolError(
             f"Invalid time format. Expected HH:MM [24-hour format] at `{where}`, got {text[:_MAX_TEXT_CHARS]!r}"
         )
-    return time(int(found[1]), int(found[2]), int(found[3] or 0))
+    return time(int(match[1]), int(match[2]), int(match[3] or 0))
 
 
 def read_date(text: str, where: str) -> date:
@@ -157,15 +157,15 @@ def _on_clock(time: datetime, zone: Zone, read_as: str, where: str) -> Moment:
 
 def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
     """Parse a time since 1970. Return ``None`` for other texts, including the eight digits of an ISO 8601 date."""
-    found = _NUMBER.fullmatch(text)
-    if found is None or (not found[1] and len(found[2].lstrip("+-")) == 8 and not found[3]):
+    match = _NUMBER.fullmatch(text)
+    if match is None or (not match[1] and len(match[2].lstrip("+-")) == 8 and not match[3]):
         return None
-    if not found[1] and len(found[2].lstrip("+-")) < 8:
+    if not match[1] and len(match[2].lstrip("+-")) < 8:
         raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}; write @{text} for seconds since 1970")
-    whole = int(found[2])
+    whole = int(match[2])
     divisor, unit = next(((each, name) for most, each, name in _UNITS if abs(whole) < most), (10**9, "nanoseconds"))
     # In integers, because a float is not precise enough for microseconds.
-    fraction = int((found[3] or "").ljust(9, "0")) * (-1 if found[2].startswith("-") else 1)
+    fraction = int((match[3] or "").ljust(9, "0")) * (-1 if match[2].startswith("-") else 1)
     nanoseconds = (whole * 10**9 + fraction) // divisor
     try:
         return _EPOCH + timedelta(microseconds=nanoseconds // 1000), f"{unit} since 1970"

@@ -49,9 +49,10 @@ class TimePrompts:
             target_timezone: The time zone to convert to; by default the local one.
             date: The day in the source time zone, YYYY-MM-DD; by default today.
         """
-        found = self.tools.convert_time(source_timezone, time, target_timezone, date)
-        text = f"{_sentence_part(found.source)} is {_sentence_part(found.target)} ({found.time_difference})."
-        return f"{text} Note: {found.note}." if found.note else text
+        conversion = self.tools.convert_time(source_timezone, time, target_timezone, date)
+        source, target = _sentence_part(conversion.source), _sentence_part(conversion.target)
+        text = f"{source} is {target} ({conversion.time_difference})."
+        return f"{text} Note: {conversion.note}." if conversion.note else text
 
     @resource(NOW, name="now", title="Local Time", mime_type="application/json")
     def now(self) -> TimeResult:

@@ -14,28 +14,30 @@ def time_text(time: TimeResult) -> str:
     return f"{time.datetime} {time.day_of_week} {time.timezone}{alias}"
 
 
-def conversion_text(found: Conversion) -> str:
-    lines = [time_text(found.source), f"= {time_text(found.target)}, {found.time_difference}"]
-    return _with_note("\n".join(lines), found.note)
+def conversion_text(conversion: Conversion) -> str:
+    lines = [time_text(conversion.source), f"= {time_text(conversion.target)}, {conversion.time_difference}"]
+    return _with_note("\n".join(lines), conversion.note)
 
 
-def parsed_text(found: ParsedTime) -> str:
-    return _with_note(f"{time_text(found.time)}\n{found.utc}, {found.iso_week}, read as {found.read_as}", found.note)
+def parsed_text(parsed: ParsedTime) -> str:
+    return _with_note(
+        f"{time_text(parsed.time)}\n{parsed.utc}, {parsed.iso_week}, read as {parsed.read_as}", parsed.note
+    )
 
 
-def difference_text(found: Difference) -> str:
-    days = f", {found.calendar_days} calendar days" if found.calendar_days else ""
-    return _with_note(f"{found.text} ({found.seconds:.15g} s{days})", found.note)
+def difference_text(difference: Difference) -> str:
+    days = f", {difference.calendar_days} calendar days" if difference.calendar_days else ""
+    return _with_note(f"{difference.text} ({difference.seconds:.15g} s{days})", difference.note)
 
 
-def added_text(found: AddedDuration) -> str:
-    return _with_note(time_text(found.result), found.note)
+def added_text(result: AddedDuration) -> str:
+    return _with_note(time_text(result.result), result.note)
 
 
-def zones_text(found: ZoneList) -> str:
-    lines = [_zone_line(zone) for zone in found.timezones]
-    if found.next_cursor is not None:
-        lines.append(f"[{found.total} zones; more follow: pass cursor={found.next_cursor}]")
+def zones_text(zones: ZoneList) -> str:
+    lines = [_zone_line(zone) for zone in zones.timezones]
+    if zones.next_cursor is not None:
+        lines.append(f"[{zones.total} zones; more follow: pass cursor={zones.next_cursor}]")
     return "\n".join(lines) or "no such zone"
 
 

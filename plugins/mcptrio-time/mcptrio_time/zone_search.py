@@ -31,7 +31,7 @@ def find_zones(zones: Zones, query: str, now: datetime) -> list[str]:
     for abbreviation, names in zones.abbreviations.items():
         for name in names:
             short.setdefault(name, []).append(abbreviation)
-    found: list[tuple[int, bool, str]] = []
+    matches: list[tuple[int, bool, str]] = []
     for name in zones.names:
         countries = zones.countries.get(name, ())
         text = " ".join((name, *countries, *zones.windows_names(name)))
@@ -39,21 +39,21 @@ def find_zones(zones: Zones, query: str, now: datetime) -> list[str]:
         known.append(offset_text(now.astimezone(zones.info(name)).utcoffset() or timedelta()))
         fits = [_match_rank(_normalize_offset(word), known) for word in words]
         if None not in fits:
-            found.append((sum(fit for fit in fits if fit is not None), not countries, name))
-    return [name for _, _, name in sorted(found)]
+            matches.append((sum(fit for fit in fits if fit is not None), not countries, name))
+    return [name for _, _, name in sorted(matches)]
 
 
-def _match_rank(word: str, known: list[str]) -> int | None:
-    if word in known:
+def _match_rank(word: str, names: list[str]) -> int | None:
+    if word in names:
         return _EXACT
-    if any(each.startswith(word) for each in known):
+    if any(each.startswith(word) for each in names):
         return _PREFIX
-    return _CONTAINS if any(word in each for each in known) else None
+    return _CONTAINS if any(word in each for each in names) else None
 
 
 def _normalize_offset(word: str) -> str:
     """Return an offset in the format of :func:`offset_text`, and any other word unchanged."""
-    found = _OFFSET.fullmatch(word)
-    if found is None:
+    match = _OFFSET.fullmatch(word)
+    if match is None:
         return word
-    return f"{'+' if found[1] == '+' else '-'}{int(found[2]):02}:{found[3] or '00'}"
+    return f"{'+' if match[1] == '+' else '-'}{int(match[2]):02}:{match[3] or '00'}"

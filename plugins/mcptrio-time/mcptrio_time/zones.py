@@ -103,25 +103,25 @@ class Zones:
     def countries(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the countries of a zone, by its IANA name."""
         codes = dict(_table("iso3166.tab", 0, 1))
-        found: dict[str, list[str]] = {}
+        by_zone: dict[str, list[str]] = {}
         for code, name in _table("zone.tab", 0, 2):
-            found.setdefault(name, []).append(codes.get(code, code))
-        return {name: tuple(countries) for name, countries in found.items()}
+            by_zone.setdefault(name, []).append(codes.get(code, code))
+        return {name: tuple(countries) for name, countries in by_zone.items()}
 
     @cached_property
     def abbreviations(self) -> Mapping[str, tuple[str, ...]]:
         """The IANA names by the casefolded abbreviation of their winter or summer time, such as ``ist``."""
         year = datetime.now(UTC).year
-        found: dict[str, list[str]] = {}
+        abbreviations: dict[str, list[str]] = {}
         for name in sorted(self.countries, key=lambda name: (name not in _PREFERRED, name)):
             info = self.info(name)
             for month in (1, 7):
                 abbreviation = datetime(year, month, 1, tzinfo=info).tzname()
                 if abbreviation and abbreviation.isalpha():
-                    names = found.setdefault(abbreviation.casefold(), [])
+                    names = abbreviations.setdefault(abbreviation.casefold(), [])
                     if name not in names:
                         names.append(name)
-        return {abbreviation: tuple(names) for abbreviation, names in found.items()}
+        return {abbreviation: tuple(names) for abbreviation, names in abbreviations.items()}
 
     def windows_names(self, name: str) -> tuple[str, ...]:
         """Return the Windows names of a zone."""
@@ -171,13 +171,13 @@ class Zones:
     def _windows_by_name(self) -> dict[str, tuple[str, ...]]:
         from tzlocal.windows_tz import win_tz
 
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for windows, name in win_tz.items():
             # CLDR keeps the oldest name of a zone, Asia/Calcutta.
             newest = name if name in self.countries else self._current_names.get(name, name)
             if newest in self._known:
-                found.setdefault(newest, []).append(windows)
-        return {name: tuple(names) for name, names in found.items()}
+                by_name.setdefault(newest, []).append(windows)
+        return {name: tuple(names) for name, names in by_name.items()}
 
     def _similar(self, text: str) -> list[str]:
         folded = text.replace("_", " ").casefold()
@@ -221,13 +221,13 @@ def fixed_zone(offset: timedelta) -> Zone:
 def _offset(text: str) -> Zone | None:
     if text == "z":
         return fixed_zone(timedelta())
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
         return None
-    size = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+    size = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
     if size > timedelta(hours=18):
         return None
-    return fixed_zone(size if found[1] == "+" else -size)
+    return fixed_zone(size if match[1] == "+" else -size)
 
 
 def _table(name: str, first: int, second: int) -> Iterable[tuple[str, str]]:
