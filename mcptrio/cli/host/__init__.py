@@ -174,8 +174,8 @@ def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machin
         if options["headers"]:
             raise click.UsageError("--header can only be used with --url")
         # Checked now, because the host application would hide this error of the server.
-        names = [name for name in options["plugins"] if not name.endswith(".py")]
-        check_offered(names, {**installed_entry_points(), MOUNT: ()})
+        names = [name for name in options["plugins"] if not name.endswith(".py") and name != MOUNT]
+        check_offered(names, installed_entry_points())
         given = {name: options[name] for name in ("plugins", "no_plugins", "config")}
         return launch_command(machine.project, **given, arguments=arguments, env=_pairs("--env", options["env"]))
     if arguments or any(options[name] for name in ("plugins", "no_plugins", "config", "env")):
