@@ -151,8 +151,8 @@ def test_file_outside_the_folder_is_not_served(tree: Path, served: Served) -> No
 
 
 def test_same_installation_serves_a_client_over_stdio(tree: Path, served: Served) -> None:
-    """Uses the ``mcpServers`` entry of README."""
-    settings = README.read_text("utf-8").split("```json\n")[1].partition("```")[0]
+    """Uses the ``mcpServers`` entry of docs/hosts.md."""
+    settings = (ROOT / "docs" / "hosts.md").read_text("utf-8").split("```json\n")[1].partition("```")[0]
     [server] = json.loads(settings)["mcpServers"].values()
     server["command"] = server["command"].replace("/path/to", str(tree))
     server["env"] = {name: value.replace("/path/to/folder", str(tree)) for name, value in server["env"].items()}

@@ -96,7 +96,12 @@ while True:
             'got "127.0.0.1:9/mcp"; did you mean http://127.0.0.1:9/mcp?\n',
         ),
         (("run", "nosuch.py"), 2, "mcptrio: FILE.py: no such file: nosuch.py\n"),
-        (("list", "no-such-17"), 4, "not found in PATH; no mcp.json in this folder has a server of this name either\n"),
+        (
+            ("list", "no-such-17"),
+            4,
+            "not found in PATH; no mcp.json in this folder has a server of this name either; "
+            "if no-such-17 is a plugin, pass --plugin no-such-17\n",
+        ),
         (("ping", "--", sys.executable, "-c", "import sys; sys.exit('my last words')"), 4, "my last words"),
         (("ping", "--timeout", "0.5", "--", sys.executable, "-c", SILENT), 4, "did not answer within 0.5 s"),
         (

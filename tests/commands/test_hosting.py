@@ -89,6 +89,14 @@ def test_warnings_of_a_server_are_reported(folder: Path) -> None:
     assert "    warning: repositories of [plugins.git]: expected a directory" in shown.stdout.decode()
 
 
+def test_plugin_that_is_not_installed_is_refused(folder: Path) -> None:
+    done = host(folder, "install", "cursor", "--plugin", "own")
+
+    assert done.returncode == 2
+    assert done.stderr == b"mcptrio: no plugin `own` is installed; did you mean the file `own.py`?\n"
+    assert not (folder.parent / "home" / ".cursor").exists()
+
+
 def test_silent_server_is_reported(folder: Path) -> None:
     host(folder, "install", "cursor", "--plugin", "own.py", "--", "--no-such-option")
     done = host(folder, "status", "cursor", "--check")

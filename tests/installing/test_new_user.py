@@ -29,9 +29,8 @@ __all__: list[str] = []
 
 @frozen
 class Instructions:
-    """The instructions of the README."""
+    """The instructions of the README, in an environment with mcptrio."""
 
-    venv: str
     projects: tuple[str, ...]
     configuration: str
     configuration_path: str
@@ -48,17 +47,14 @@ class Installation:
 
 
 def told() -> Instructions:
-    text = (ROOT / "README.md").read_text("utf-8").partition("## Plugins that ship")[2].partition("\n## ")[0]
+    text = (ROOT / "README.md").read_text("utf-8").partition("### In a host application")[2].partition("\n## ")[0]
     install, hosts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     [configuration] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     [path] = re.findall(r"access in `(.*?)`", text)
-    make, _, fill = install.partition(" && ")
-    pip, *words = shlex.split(fill)
-    venv = shlex.split(make)[-1]
-    assert pip == f"{venv}/bin/pip"
+    plugins = tuple(word for word in shlex.split(install) if word.startswith("./"))
     commands = tuple(tuple(shlex.split(line)) for line in hosts.splitlines())
-    assert all(command[0] == f"{venv}/bin/mcptrio" for command in commands)
-    return Instructions(venv, tuple(word for word in words if word.startswith(".")), configuration, path, commands)
+    assert all(command[0] == "mcptrio" for command in commands)
+    return Instructions((".", *plugins), configuration, path, commands)
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +62,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     folder = tmp_path_factory.mktemp("new-user")
     home, says = folder / "home", told()
 
-    def at_home(word: str) -> str:
-        return re.sub(r"^~", str(home), word)
-
     projects = home / "projects" / "site"
     projects.mkdir(parents=True)
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com")
     for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "First")):
         subprocess.run([*git, *arguments], cwd=projects, env=environment(HOME=str(home)), check=True, timeout=60)
-    there = open_elsewhere(folder, Path(at_home(says.venv)))
+    there = open_elsewhere(folder, folder / ".venv")
     there.install(*(ROOT / project for project in says.projects))
-    Path(at_home(says.configuration_path)).write_text(says.configuration)
+    (folder / says.configuration_path).write_text(says.configuration)
     messages = []
     for command in says.commands:
         done = subprocess.run(
-            [at_home(word) for word in command],
+            [there.venv / "bin" / command[0], *command[1:]],
             cwd=folder,
             env=_bare(HOME=str(home)),
             stdin=subprocess.DEVNULL,

@@ -32,8 +32,10 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     if url and " " not in url and "was not found in PATH" in str(error):
         hint = "no mcp.json in this folder has a server of this name either"
         command = click.get_current_context(silent=True)
-        is_call = command is not None and command.info_name == "call"
-        return f"{hint}. To call a tool of a plugin: `mcptrio call --plugin FILE.py {url} …`" if is_call else hint
+        if command is not None and command.info_name == "call":
+            return f"{hint}. To call a tool of a plugin: `mcptrio call --plugin FILE.py {url} …`"
+        takes_plugin = command is not None and any("--plugin" in each.opts for each in command.command.params)
+        return f"{hint}; if {url} is a plugin, pass --plugin {url}" if takes_plugin else hint
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)

@@ -44,7 +44,10 @@ _WORKER_END_TIMEOUT: Final = 5.0
 def _dev(**params: Any) -> None:
     transport = params["transport"]
     if transport not in ("stdio", "http"):
-        raise click.UsageError(f"expected --stdio or --http, got {transport or 'neither'}")
+        raise click.UsageError(
+            f"expected --stdio or --http, got {transport or 'neither'}; --http serves clients that connect to a URL,"
+            " --stdio a host application that starts the server itself"
+        )
     chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
     config = chosen.read()
     log_to_stderr(params["log_level"] or config.log.level, params["log_format"] or config.log.format, config.log.levels)

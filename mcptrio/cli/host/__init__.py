@@ -22,11 +22,13 @@ from mcptrio.cli.install.launches import launch_command, launch_warning
 from mcptrio.cli.install.machine import Machine
 from mcptrio.cli.install.plans import InstallPlan, plan_install, plan_uninstall, snippet
 from mcptrio.cli.param_types import OneOf
+from mcptrio.cli.server.plugin_server import MOUNT
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
+from mcptrio.plugins.discovery import check_offered, installed_entry_points
 
 __all__ = ["command"]
 
@@ -171,6 +173,9 @@ def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machin
         # An entry with a command has no headers, so they would be dropped silently.
         if options["headers"]:
             raise click.UsageError("--header can only be used with --url")
+        # Checked now, because the host application would hide this error of the server.
+        names = [name for name in options["plugins"] if not name.endswith(".py") and name != MOUNT]
+        check_offered(names, installed_entry_points())
         given = {name: options[name] for name in ("plugins", "no_plugins", "config")}
         return launch_command(machine.project, **given, arguments=arguments, env=_pairs("--env", options["env"]))
     if arguments or any(options[name] for name in ("plugins", "no_plugins", "config", "env")):
