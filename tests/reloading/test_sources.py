@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcptrio.cli.dev.sources import MAX_FILES, MAX_POLL_INTERVAL, Sources, SourceWatch, shown
+from mcptrio.cli.dev.sources import MAX_FILES, MAX_POLL_INTERVAL, Sources, SourceWatch, file_names
 from tests.distributions import install, one_tool
 
 __all__: list[str] = []
@@ -120,9 +120,9 @@ def test_number_of_watched_files_is_bounded_and_logged(tmp_path: Path, caplog: p
         watch.renew()
 
     assert len(watch) == MAX_FILES
-    assert [record.message for record in caplog.records] == ["more than 2000 files: those beyond are not watched"]
+    assert [record.message for record in caplog.records] == ["more than 2000 source files: the others are not watched"]
 
 
 def test_message_names_the_first_changed_files_only() -> None:
-    assert shown([Path("x/a.py")]) == "a.py"
-    assert shown([Path(f"x/{name}.py") for name in "abcde"]) == "a.py, b.py, c.py and 2 more"
+    assert file_names([Path("x/a.py")]) == "a.py"
+    assert file_names([Path(f"x/{name}.py") for name in "abcde"]) == "a.py, b.py, c.py and 2 more"

@@ -45,7 +45,7 @@ def lock_text(lock: ToolLock) -> str:
 
 def read_lock(path: Path) -> ToolLock:
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; create it with mcptrio lock")
+        raise ConfigError(f"{path}: no such file; create it with `mcptrio lock`")
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
         # Deeply nested arrays exceed tomllib's recursion limit.
@@ -82,10 +82,10 @@ def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
     return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))
 
 
-def _entry(of: Fingerprint) -> dict[str, Any]:
-    entry: dict[str, Any] = {"sha256": of.sha256}
-    entry |= {name.replace(" ", "_"): part for name, part in of.parts.items()}
-    return entry | ({"hints": list(of.hints)} if of.hints else {})
+def _entry(fingerprint: Fingerprint) -> dict[str, Any]:
+    entry: dict[str, Any] = {"sha256": fingerprint.sha256}
+    entry |= {name.replace(" ", "_"): part for name, part in fingerprint.parts.items()}
+    return entry | ({"hints": list(fingerprint.hints)} if fingerprint.hints else {})
 
 
 def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:
