@@ -102,7 +102,7 @@ def login(target: str, client_id: str | None, client_secret: str | None, issuer:
     if client_id is not None:
         if client_secret is not None and issuer is None:
             raise click.UsageError(
-                "expected --issuer with --client-secret: otherwise the server would choose the receiver of the secret"
+                "expected --issuer with --client-secret, got none: the server would choose where the secret is sent"
             )
         secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
         client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
@@ -165,7 +165,9 @@ async def _log_in(
     granted = None if binding is None else await credentials.granted(binding)
     # Read back from the store, because every later command depends on it.
     if binding is None or granted is None:
-        raise ConfigError("the credentials were not stored: the store does not keep its values")
+        raise ConfigError(
+            "expected a store that keeps credentials, got one that lost them; set MCPTRIO_CLIENT_CREDENTIALS to a file"
+        )
     if client is not None:
         # The other commands refresh the tokens as the same client.
         await credentials.keep_client(binding.issuer, Registered(identity=client))

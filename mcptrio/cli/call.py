@@ -143,7 +143,7 @@ async def _read_base(cmd: CommandContext, text: str | None) -> dict[str, Any] | 
     if text == "-":
         # The shell reads its own commands from standard input.
         if not cmd.may_read_input:
-            raise ConfigError("--args: the shell reads standard input; pass @FILE")
+            raise ConfigError("--args: expected JSON or @FILE in the shell, which reads standard input itself, got -")
         text = await read_input()
     elif text.startswith("@"):
         text = read_file(text[1:], "--args").decode("utf-8", "replace")

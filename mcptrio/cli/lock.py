@@ -77,11 +77,11 @@ def _write_lock(path: Path, server: Server, *, as_json: bool) -> None:
         # The entries of a failed plugin are unknown, so the lock would miss them.
         if plugin.state == "quarantined":
             raise click.ClickException(
-                f"{plugin.name} failed: {plugin.failure}; nothing is locked (--no-plugin leaves it out)"
+                f"{plugin.name} failed: {plugin.failure}; no lock was written; --no-plugin leaves it out"
             )
     lock = lock_of(server.catalog, server.plugins.plugins)
     if not lock.plugins:
-        raise ConfigError("expected a plugin to lock, got none")
+        raise ConfigError("expected a plugin to lock, got none: install one, or pass --plugin FILE.py")
     original = read_file(path, mode=_MODE)
     text = lock_text(lock)
     counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}

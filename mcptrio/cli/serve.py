@@ -153,7 +153,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             " to a URL, --stdio a host application that starts the server itself"
         )
     if addresses and transport not in ("stream", "http"):
-        raise click.UsageError(f"--listen cannot be used with {transport}")
+        raise click.UsageError(f"--listen: expected --http or no other transport, got {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(
             f"--isolated can only be used with --stdio, not with {transport}: only a parent process uses it"
@@ -330,7 +330,9 @@ def _serve_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
                 problem = f"expected one worker with --console, which shows one process, got {count}"
                 raise settings.config.error(("http", "workers"), problem)
             if settings.options.get("metrics") is not None:
-                raise click.UsageError("--metrics needs a single process; with workers, set telemetry.endpoint")
+                raise click.UsageError(
+                    f"--metrics: expected one worker, got {count}; with several, set telemetry.endpoint"
+                )
             supervise(settings, count)
             return
     from mcptrio.cli.server.http import serve_over_http

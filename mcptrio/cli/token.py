@@ -133,7 +133,9 @@ def revoke(names: tuple[str, ...], path: Path | None) -> None:
     original, tokens = _load(file)
     existing = {each.name for each in tokens}
     if missing := [name for name in names if name not in existing]:
-        raise click.ClickException(f"{file}: there is no token {quote_name(missing[0])}")
+        raise click.ClickException(
+            f"{file}: there is no token {quote_name(missing[0])}; `mcptrio token list` shows the tokens"
+        )
     _save(original, [each for each in tokens if each.name not in names])
     click.echo(f"{file}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 

@@ -176,7 +176,7 @@ def test_lock_is_not_written_while_a_plugin_fails(tmp_path: Path) -> None:
     ended = run("lock", "--plugin=own.py", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "own failed: import failed: RuntimeError: no such luck; nothing is locked" in ended.stderr
+    assert "own failed: import failed: RuntimeError: no such luck; no lock was written" in ended.stderr
     assert not (tmp_path / "mcptrio.lock").exists()
 
 

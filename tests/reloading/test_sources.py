@@ -69,10 +69,10 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     added.write_text("1")
 
     with trio.fail_after(30):
-        assert await watch.changed() == [added, edited, removed]
+        assert await watch.wait_for_changes() == [added, edited, removed]
     watch.renew()
     with trio.move_on_after(0.3) as scope:
-        await watch.changed()
+        await watch.wait_for_changes()
     assert scope.cancelled_caught
 
 
@@ -89,7 +89,7 @@ async def test_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_c
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
         began = trio.current_time()
-        changed = await watch.changed()
+        changed = await watch.wait_for_changes()
 
         assert len(changed) == 40
         assert 2 <= trio.current_time() - began <= 2 + MAX_POLL_INTERVAL
@@ -106,7 +106,7 @@ async def test_continuous_change_is_reported_after_the_timeout(tmp_path: Path, a
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
-        assert await watch.changed() == [tmp_path / "a.py"]
+        assert await watch.wait_for_changes() == [tmp_path / "a.py"]
         assert trio.current_time() < 10
         nursery.cancel_scope.cancel()
 

@@ -172,7 +172,7 @@ class DevRelay:
         async with trio.open_nursery() as nursery:
 
             async def watch_sources() -> None:
-                changed.extend(await self._watch.changed())
+                changed.extend(await self._watch.wait_for_changes())
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch_sources)

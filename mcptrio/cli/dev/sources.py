@@ -124,7 +124,7 @@ class SourceWatch:
         # Files that were watched before keep their stamps, because they may have changed during the start.
         self._seen = {**self._stamps(), **self._seen}
 
-    async def changed(self) -> list[Path]:
+    async def wait_for_changes(self) -> list[Path]:
         """Wait until changes since :meth:`renew` are complete, and return the changed files."""
         while True:
             began = perf_counter()
@@ -161,14 +161,14 @@ class SourceWatch:
 def imported_files() -> list[str]:
     """Return the files of imported modules, without Python's, installed distributions' and mcptrio's."""
     installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    ours = Path(__file__).resolve().parents[2]
+    mcptrio_folder = Path(__file__).resolve().parents[2]
     files: set[str] = set()
     # A copy, because another thread may import modules during the loop.
     for module in tuple(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and os.path.isabs(file) and file.endswith(".py"):
             folders = Path(file).resolve().parents
-            if ours not in folders and not any(each in folders for each in installed):
+            if mcptrio_folder not in folders and not any(each in folders for each in installed):
                 files.add(file)
     return sorted(files)[:MAX_FILES]
 

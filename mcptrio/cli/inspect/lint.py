@@ -160,8 +160,8 @@ def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterato
         check_header_annotations(schema)
     except ValueError as error:
         # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
-        left_out = "; clients leave it out over HTTP" if sends_param_headers else ""
-        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{left_out}")
+        consequence = "; clients leave it out over HTTP" if sends_param_headers else ""
+        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{consequence}")
     known = properties(schema, schema)
     undescribed = [
         quote_name(name)

@@ -212,7 +212,7 @@ class _File:
         Yields:
             The content, ``None`` if the file did not exist; and the copies that are not needed after it is restored.
         """
-        ours: dict[Path, bytes] = {}
+        our_copies: dict[Path, bytes] = {}
         for copy in backups(self.original.path):
             try:
                 data = read(copy).data or b""
@@ -222,12 +222,12 @@ class _File:
                 # A damaged copy cannot be restored, but an older one may be intact.
                 continue
             if self._is_ours(entry):
-                ours[copy] = data
+                our_copies[copy] = data
             elif self._would_produce(mark, text, self.original.data):
-                yield data, (copy, *(each for each in ours if self._would_produce(mark, text, ours[each])))
+                yield data, (copy, *(each for each in our_copies if self._would_produce(mark, text, our_copies[each])))
         # The entry alone makes the whole file, so the installation created it.
         if self._would_produce("", "", self.original.data):
-            yield None, tuple(each for each in ours if self._would_produce("", "", ours[each]))
+            yield None, tuple(each for each in our_copies if self._would_produce("", "", our_copies[each]))
 
     # Private
 

@@ -109,7 +109,7 @@ def _pip(action: str, arguments: Sequence[str], *, names: Sequence[str]) -> None
     sys.stdout.flush()
     code = subprocess.run(command, check=False).returncode
     if code:
-        raise click.ClickException(f"pip {action} ended with {code}")
+        raise click.ClickException(f"pip {action} failed with exit code {code}; its output above says why")
 
 
 def _installed_versions() -> dict[str, str]:

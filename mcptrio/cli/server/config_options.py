@@ -104,10 +104,12 @@ console_option = click.option(
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
     """Return the configuration of this file or of ./mcptrio.toml, overridden by the environment."""
     if path is None:
-        here = Path(CONFIG)
-        path = here if here.is_file() else None
+        default_path = Path(CONFIG)
+        path = default_path if default_path.is_file() else None
         if path is None and profile is not None:
-            raise ConfigError(f"--profile: expected {here} with a profile {quote_name(profile)}, got no such file")
+            raise ConfigError(
+                f"--profile: expected {default_path} with a profile {quote_name(profile)}, got no such file"
+            )
         # The import of the TOML reader would delay the start of every server without a configuration.
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return ServeConfig()

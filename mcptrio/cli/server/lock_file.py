@@ -76,7 +76,7 @@ def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits, got {quote(str(sha256))}")
     if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *members.values()]):
-        raise ConfigError(f"{path}: {key}: expected strings")
+        raise ConfigError(f"{path}: {key}: expected strings, got other values")
     # Keys contain underscores, because a bare key of TOML may not contain spaces.
     parts = {name.replace("_", " "): part for name, part in members.items()}
     return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))

@@ -106,12 +106,12 @@ def _plugin_lines(status: ServerStatus) -> Iterator[tuple[int, Sequence[Span]]]:
 
 
 def _plugin_spans(plugin: PluginStatus) -> Sequence[Span]:
-    where: list[Span] = [("  isolated", ("dim",))] if plugin.isolated else []
+    state: list[Span] = [("  isolated", ("dim",))] if plugin.isolated else []
     if plugin.failure is not None:
-        where.append((f"  {plugin.state}: {_shorten(plugin.failure)}", ("red",)))
+        state.append((f"  {plugin.state}: {_shorten(plugin.failure)}", ("red",)))
     elif plugin.state != "running":
-        where.append((f"  {plugin.state}", ("yellow",)))
-    return [(f"plugin {_shorten(plugin.name)}", ()), *where]
+        state.append((f"  {plugin.state}", ("yellow",)))
+    return [(f"plugin {_shorten(plugin.name)}", ()), *state]
 
 
 def _session_lines(rows: list[tuple[RequestStatus, SessionStatus]]) -> Iterator[tuple[int, Sequence[Span]]]:

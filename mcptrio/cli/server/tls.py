@@ -34,7 +34,9 @@ def certificates_of(config: ServeConfig, *, http2: bool) -> Certificates | None:
                 raise config.error(("http", name), "expected tls_cert and tls_key with it, got neither")
         return None
     if certificate is None or key is None:
-        raise config.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
+        raise config.error(
+            ("http", "tls_cert" if key is None else "tls_key"), "expected both tls_cert and tls_key, got one of them"
+        )
     files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
     return Certificates(files, http2=http2)
 
