@@ -89,7 +89,7 @@ def test_auth_with_a_stream_socket_is_refused(folder: Path) -> None:
     done = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
 
     assert done.returncode == 2
-    assert "[auth] protects --http and --stdio" in done.stderr
+    assert "expected --http or --stdio with [auth], got a stream" in done.stderr
 
 
 def test_invalid_auth_table_stops_the_start(folder: Path) -> None:

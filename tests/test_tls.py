@@ -373,8 +373,8 @@ def test_command_serves_https_to_clients_with_a_certificate(authority: Authority
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("MCPTRIO_HTTP_TLS_CERT", "MCPTRIO_HTTP_TLS_CERT: expected tls_cert and tls_key, or none"),
-        ("MCPTRIO_HTTP_TLS_CLIENT_CA", "MCPTRIO_HTTP_TLS_CLIENT_CA: there is no TLS without"),
+        ("MCPTRIO_HTTP_TLS_CERT", "MCPTRIO_HTTP_TLS_CERT: expected both tls_cert and tls_key, got one of them"),
+        ("MCPTRIO_HTTP_TLS_CLIENT_CA", "MCPTRIO_HTTP_TLS_CLIENT_CA: expected tls_cert and tls_key with it"),
     ],
     ids=["half", "nothing"],
 )

@@ -20,7 +20,7 @@ from mcptrio.auth.client.oauth import OAuth, OAuthClient
 from mcptrio.auth.client.registration import PreRegistered, Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
-from mcptrio.cli.client.credentials import http_url, store_of
+from mcptrio.cli.client.credentials import credential_store, http_url
 from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode
 from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
@@ -68,9 +68,11 @@ _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
 @click.option(
     "--client-secret",
     metavar="@FILE|$NAME",
-    help="Its secret, in a file or a variable, to hide it from process lists.",
+    help="The secret of that client, in a file or a variable, which hides it from process lists.",
 )
-@click.option("--issuer", metavar="URL", help="The authorization server of the client; the secret is sent to no other.")
+@click.option(
+    "--issuer", metavar="URL", help="The authorization server of that client; the secret is sent to no other."
+)
 @click.option(
     "--private-server",
     "private_servers",
@@ -94,17 +96,17 @@ def login(target: str, client_id: str | None, client_secret: str | None, issuer:
     """
     # A secret or an issuer without a client would be ignored silently.
     if client_id is None and (client_secret is not None or issuer is not None):
-        given = "--issuer" if client_secret is None else "--client-secret"
-        raise click.UsageError(f"expected --client-id with --client-secret and --issuer, got {given} without it")
+        option = "--issuer" if client_secret is None else "--client-secret"
+        raise click.UsageError(f"expected --client-id with --client-secret and --issuer, got {option} without it")
     client = None
     if client_id is not None:
         if client_secret is not None and issuer is None:
             raise click.UsageError(
-                "expected --issuer with --client-secret: otherwise the server would choose the receiver of the secret"
+                "expected --issuer with --client-secret, got none: the server would choose where the secret is sent"
             )
         secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
         client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
-    _run(lambda: partial(_log_in, _endpoint(target), store_of(), client, **options))
+    _run(lambda: partial(_log_in, _endpoint(target), credential_store(), client, **options))
 
 
 @_Command("status")
@@ -116,7 +118,7 @@ def status(target: str | None, as_json: bool) -> None:
     Exit code 1 if there is no login.
     """
 
-    _run(lambda: partial(_status, None if target is None else http_url(_endpoint(target)), store_of(), as_json))
+    _run(lambda: partial(_status, None if target is None else http_url(_endpoint(target)), credential_store(), as_json))
 
 
 @_Command("logout")
@@ -127,7 +129,7 @@ def logout(target: str) -> None:
     Exit code 1 if there was no login.
     """
 
-    _run(lambda: partial(_log_out, _endpoint(target), store_of()))
+    _run(lambda: partial(_log_out, _endpoint(target), credential_store()))
 
 
 def _run(start: Callable[[], Work]) -> None:
@@ -135,10 +137,10 @@ def _run(start: Callable[[], Work]) -> None:
 
 
 def _endpoint(target: str) -> Endpoint:
-    found = find_target(TargetOptions(target=target, settings=client_settings())).target
-    if not isinstance(found, Endpoint):
-        raise ConfigError("TARGET: expected a server with a URL, got one without, which has no login")
-    return found
+    endpoint = find_target(TargetOptions(target=target, settings=client_settings())).target
+    if not isinstance(endpoint, Endpoint):
+        raise ConfigError("TARGET: expected a server with a URL, got one without; only a server with a URL has a login")
+    return endpoint
 
 
 async def _log_in(
@@ -163,11 +165,13 @@ async def _log_in(
     granted = None if binding is None else await credentials.granted(binding)
     # Read back from the store, because every later command depends on it.
     if binding is None or granted is None:
-        raise ConfigError("the credentials were not stored: the store does not keep its values")
+        raise ConfigError(
+            "expected a store that keeps credentials, got one that lost them; set MCPTRIO_CLIENT_CREDENTIALS to a file"
+        )
     if client is not None:
-        # The other commands renew what was granted as the same client.
+        # The other commands refresh the tokens as the same client.
         await credentials.keep_client(binding.issuer, Registered(identity=client))
-    console.print(console.layout.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
+    console.print(console.layout.wrap(_describe_login(binding, granted, time.time()), label=f"logged in to {url}: "))
     return ExitCode.DONE
 
 
@@ -183,16 +187,16 @@ async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
         if response.status == 401:
             return dict(response.headers)
         got = f"HTTP {response.status}" + ("; check the path of the URL" if response.status == 404 else "")
-    except RequestFailed as failed:
-        # Nothing was sent, so there is no server here that could have metadata.
-        if not failed.delivered:
+    except RequestFailed as error:
+        # The request was not delivered, so no server at this URL can have metadata.
+        if not error.delivered:
             raise
-        got = str(failed)
+        got = str(error)
     # The server may serve anonymous requests and still support a login.
-    for where in resource_metadata_urls(url):
-        if (await fetcher(FetchRequest(url=where))).status == 200:
+    for metadata_url in resource_metadata_urls(url):
+        if (await fetcher(FetchRequest(url=metadata_url))).status == 200:
             return {}
-    raise AuthorizationError(f"{url} asks for no login: expected HTTP 401 or metadata of the resource, got {got}")
+    raise AuthorizationError(f"{url} requires no login: expected HTTP 401 or protected resource metadata, got {got}")
 
 
 async def _status(url: str | None, store: TokenStore, as_json: bool, console: Console, _: Terminal | None) -> int:
@@ -204,10 +208,10 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
         if binding is not None and granted is not None:
             rows.append((each, binding, granted))
     if as_json:
-        console.print_json({"logins": [_values(*row) for row in rows]})
+        console.print_json({"logins": [_login_as_json(*row) for row in rows]})
     else:
         for each, binding, granted in rows:
-            console.print(console.layout.wrap(_words(binding, granted, now), label=f"{each}: "))
+            console.print(console.layout.wrap(_describe_login(binding, granted, now), label=f"{each}: "))
     if not rows:
         # On standard error: standard output contains only logins.
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
@@ -219,9 +223,9 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: T
     url = http_url(endpoint)
     binding = await Credentials(store).binding(url)
     # The issuer may be in a private network. The user has allowed that at the login.
-    named = () if binding is None else (binding.issuer,)
-    reach = AddressPolicy.around(url, origins=named)
-    oauth: OAuthClient = OAuth(store=store, private_servers=named).client_auth(url, Fetcher(reach, tls=endpoint.tls))
+    issuers = () if binding is None else (binding.issuer,)
+    policy = AddressPolicy.around(url, origins=issuers)
+    oauth: OAuthClient = OAuth(store=store, private_servers=issuers).client_auth(url, Fetcher(policy, tls=endpoint.tls))
     if not await oauth.log_out():
         console.note(f"not logged in to {url}")
         return ExitCode.FAILED
@@ -229,7 +233,7 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: T
     return ExitCode.DONE
 
 
-def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
+def _login_as_json(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
     expires = granted.tokens.expires_at
     return {
         "url": url,
@@ -241,7 +245,7 @@ def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
     }
 
 
-def _words(binding: Binding, granted: Granted, now: float) -> str:
+def _describe_login(binding: Binding, granted: Granted, now: float) -> str:
     # `shown` puts quotation marks around the issuer.
     words = [f"by {shown(binding.issuer)[1:-1]}"]
     words.append(f"scopes {' '.join(granted.scopes)}" if granted.scopes else "no scopes named")

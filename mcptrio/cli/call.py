@@ -1,4 +1,4 @@
-"""``mcptrio call``: a tool, with arguments typed by its schema."""
+"""``mcptrio call``: calls a tool, whose schema decides the types of the arguments."""
 
 from __future__ import annotations
 
@@ -33,12 +33,21 @@ _FORM = """a JSON object such as {"city": "Oslo"}"""
 
 
 class _CallCommand(RecordingCommand):
-    """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
+    """Treats unknown options, and ``--help`` after the name of a tool, as options of the tool."""
+
+    arguments = (
+        *RecordingCommand.arguments,
+        ("KEY=VALUE", "A string if the tool's schema accepts one; otherwise JSON: a number, true, an array, …"),
+        ("KEY:=JSON", "JSON, whatever the schema accepts."),
+        ("KEY=@FILE", "The contents of a file."),
+        ("A.B=VALUE", "The member B of the object A."),
+        ("--KEY VALUE", "The same as KEY=VALUE. Repeat either for an array."),
+    )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Options of the tool are unknown to click and end up among the words.
         ctx.ignore_unknown_options = True
-        # Behind `--` comes the command of a server, which may have its own `--help`.
+        # After `--` comes the command of a server, which may have its own `--help`.
         end = args.index("--") if "--" in args else len(args)
         rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
         if len(rest) == len(args) or not self._has_tool(ctx, rest):
@@ -66,7 +75,7 @@ class _CallCommand(RecordingCommand):
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, audio and blobs here."
 )
-@click.option("--detach", is_flag=True, help="Print the id of the task that the server makes, and leave it running.")
+@click.option("--detach", is_flag=True, help="Print the id of the task that the server creates, and leave it running.")
 async def command(
     cmd: CommandContext,
     tool: str,
@@ -82,39 +91,39 @@ async def command(
     mcptrio call --plugin hello.py add a=2 b=3
     mcptrio call http://127.0.0.1:8000/mcp greet
 
-    The tool's schema decides the types: KEY=VALUE is a string if the tool accepts one, otherwise JSON (a number, true,
-    false, null, an array or an object). KEY:=JSON is always JSON. KEY=@FILE reads a file. A.B=VALUE sets B in the
-    object A. A KEY that takes an array may be repeated. --KEY VALUE is the same as KEY=VALUE; TOOL --help lists them.
+    TOOL --help lists the arguments of the tool.
     """
     names = []
-    found: Tool | None = None
+    listed_tool: Tool | None = None
     # Stops at the tool: a server may have thousands, on many pages.
     async for each in cmd.client.tools():
         names.append(each.name)
         if each.name == tool:
-            found = each
+            listed_tool = each
             break
     option_names = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
-    if found is None and tool.startswith("--"):
+    if listed_tool is None and tool.startswith("--"):
         raise ConfigError(
             f"no option {quote_name(tool)}{did_you_mean(tool, option_names)}; options of a tool follow its name"
         )
     # A hidden tool can still be called, and the server's answer then names the missing scope.
-    unlisted = await cmd.unlisted("tool", tool, names) if found is None and not no_check else None
+    unlisted = await cmd.unlisted_error("tool", tool, names) if listed_tool is None and not no_check else None
     if unlisted is not None and _HELP[0] in words:
         raise unlisted
     no_check = no_check or unlisted is not None
-    if found is not None and _HELP[0] in words:
+    if listed_tool is not None and _HELP[0] in words:
         cmd.console.print_painted(
-            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=cmd.console.layout.is_coloured)
+            help_of(listed_tool, f"mcptrio call … {printable(tool)}", is_coloured=cmd.console.layout.is_coloured)
         )
         return ExitCode.DONE
-    given = await _base(cmd, base)
-    schema = found.input_schema if found is not None else {}
-    arguments = read_arguments([*as_words(words, schema, option_names)], schema, base=given, checked=not no_check)
+    base_arguments = await _read_base(cmd, base)
+    schema = listed_tool.input_schema if listed_tool is not None else {}
+    arguments = read_arguments(
+        [*as_words(words, schema, option_names)], schema, base=base_arguments, checked=not no_check
+    )
     if not no_check:
         check_arguments(arguments, schema)
-    with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
+    with cmd.raising_if_refused(unlisted), progress_line(cmd.console, tool) as line:
         async with cmd.client.start_tool(tool, arguments, as_task=detach) as call:
             id = await call.detach() if detach else None
             result = await follow_call(cmd, call, line) if id is None else None
@@ -124,17 +133,17 @@ async def command(
         return ExitCode.DONE
     if detach:
         cmd.console.note(f"{tool} has ended without a task", "dim")
-    return await show_result(cmd, tool, found, result, output)
+    return await show_result(cmd, tool, listed_tool, result, output)
 
 
-async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
+async def _read_base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     is_typed = text != "-" and not text.startswith("@")
     if text == "-":
         # The shell reads its own commands from standard input.
         if not cmd.may_read_input:
-            raise ConfigError("--args: the shell reads standard input; pass @FILE")
+            raise ConfigError("--args: expected JSON or @FILE in the shell, which reads standard input itself, got -")
         text = await read_input()
     elif text.startswith("@"):
         text = read_file(text[1:], "--args").decode("utf-8", "replace")
@@ -181,7 +190,7 @@ async def show_result(
         return code
     await contents.show(result.content)
     if structured is not ABSENT and not repeats_structured(result.content, structured):
-        # A text of its own is what the model reads; other content, such as an image, does not describe the rest.
+        # The text was written for the model and describes the result. Other content, such as an image, does not.
         if any(isinstance(each, TextContent) for each in result.content):
             if cmd.console.is_out_terminal:
                 cmd.console.note("--json shows the structured content too", "dim")

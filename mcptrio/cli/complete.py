@@ -1,4 +1,4 @@
-"""``mcptrio complete``: the completions of an argument."""
+"""``mcptrio complete``: shows the completions of an argument."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ async def command(
     NAME is the prompt or the URI template; VALUE is the text typed so far.
     """
     cmd.require("completions")
-    found = await cmd.client.complete(of, name, argument, value, context=read_texts(context))
+    completion = await cmd.client.complete(of, name, argument, value, context=read_texts(context))
     if cmd.as_json:
-        cmd.console.print_json(cmd.wire(found))
+        cmd.console.print_json(cmd.wire(completion))
         return
-    for each in found.values:
+    for each in completion.values:
         # A server chooses these texts, and they go to a terminal.
         cmd.console.print(printable(each))
-    if not found.values:
+    if not completion.values:
         cmd.console.note("no completions", "dim")
-    if found.has_more or (found.total or 0) > len(found.values):
-        cmd.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")
+    if completion.has_more or (completion.total or 0) > len(completion.values):
+        total = f"of {completion.total}" if completion.total else "shown; the server has more"
+        cmd.console.note(f"{len(completion.values)} {total}", "dim")

@@ -25,12 +25,14 @@ def command(ctx: click.Context, shell: str) -> None:
     """Print a script with which a shell completes commands, options and plugin names.
 
     \b
-    bash: mcptrio completion bash > ~/.local/share/bash-completion/completions/mcptrio
-    zsh:  mcptrio completion zsh > ~/.zfunc/_mcptrio        (with fpath+=~/.zfunc before compinit)
-    fish: mcptrio completion fish > ~/.config/fish/completions/mcptrio.fish
+    mcptrio completion bash > ~/.local/share/bash-completion/completions/mcptrio
+    mcptrio completion zsh > ~/.zfunc/_mcptrio
+    mcptrio completion fish > ~/.config/fish/completions/mcptrio.fish
+
+    For zsh, ~/.zshrc needs the line fpath+=~/.zfunc before compinit.
     """
-    made = get_completion_class(shell)
-    assert made is not None
-    completion = made(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
+    complete_class = get_completion_class(shell)
+    assert complete_class is not None
+    completion = complete_class(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     # BashComplete.source would first run bash on this machine, to check its version.
     click.echo(ShellComplete.source(completion))

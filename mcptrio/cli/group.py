@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 
-# Written down here, so that the list of commands needs no import of them; a test compares both.
+# Repeated here, so that listing the commands imports none of them; a test compares the texts.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
-        "run": "Serve plugins over stdio or HTTP: the short form of serve, with few options.",
+        "serve": "Serve plugins, with all transports and options. Use it for servers that run all the time.",
+        "run": "Serve plugins over stdio or HTTP, with few options. Use it to try a plugin file.",
         "worker": "Run tasks from a store, without serving clients.",
         "ps": "List your servers on this machine.",
         "top": "Show what servers on this machine do, request by request.",
@@ -77,7 +77,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The commands in the sections of the help."""
 
-# Written down here for the same reason.
+# Here, and not in the module of the client settings, for the same reason.
 VARIABLES: Rows = (
     ("MCPTRIO_CLIENT_CREDENTIALS", "Where `mcptrio auth` keeps credentials: keyring, or the path of a file."),
     ("MCPTRIO_CLIENT_INHERIT_ENV", "true: pass the whole environment to a command, including secrets."),
@@ -96,7 +96,7 @@ _INTERRUPTED = 130
 
 
 class _Commands(UserDict[str, Any]):
-    """The commands by name, each imported when it is asked for."""
+    """The commands by name, each imported at its first use."""
 
     def __getitem__(self, name: str) -> click.Command:
         if self.data[name] is None:
@@ -110,15 +110,15 @@ class _Group(CLIGroup):
 
     environment = VARIABLES
 
-    def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
+    def command_rows(self, ctx: click.Context) -> Mapping[str, Rows]:
         return {title: [(name, COMMANDS[name]) for name in names] for title, names in SECTIONS.items()}
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
         # Without the commands themselves, each of which would be imported for its help.
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -180,16 +180,16 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
 
         # A nursery of Trio groups even a single exception.
         failure = first_exception(error)
-        # Other exceptions are bugs, and their traceback is wanted.
+        # Other exceptions are bugs, which need a traceback.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise
-        print_error("mcptrio: ", f"{failure}{_hint_of(str(failure))}")
+        print_error("mcptrio: ", f"{failure}{_address_hint(str(failure))}")
         if isinstance(failure, PluginError) and (details := details_of(failure)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(failure, OSError) else 2)
 
 
-def _hint_of(failure: str) -> str:
+def _address_hint(failure: str) -> str:
     """Return what to do about an address that cannot be bound."""
     if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in failure:
         return "; pass another --port, or --port 0 for a free one"

@@ -26,7 +26,7 @@ __all__ = [
     "Rows",
     "print_click_error",
     "print_error",
-    "split_passed_on",
+    "split_at_dashes",
 ]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
@@ -42,11 +42,11 @@ _NARROW = 60
 """Width below which a text begins on the line after its term."""
 _TERM_WIDTH = 30
 """Columns of the longest term that shares a line with its text."""
-_MANY = 6
+_MAX_OPTIONS_IN_ONE_SECTION = 6
 """The number of options up to which one section is enough."""
 _OPTIONS, _GENERAL = "Options", "General"
 _TERM = re.compile(r"(-[^\s,]+(?:, -[^\s,]+)*)(.*)")
-_ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
+_BRACKETS = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
 _RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?(?:[\d.]+|inf))?(?=\])")
 """The range that click appends to a number."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -95,18 +95,18 @@ class HelpPage:
         column = 6 if self.width < _NARROW else column
         for title, rows in sections.items():
             if rows:
-                lines = [line for term, text in rows for line in self._row(term, text, column)]
+                lines = [line for term, text in rows for line in self._row_lines(term, text, column)]
                 self._parts.append("\n".join([self._paint(f"{title}:", "title"), *lines]))
 
     def __str__(self) -> str:
         return "\n\n".join(self._parts)
 
-    def _row(self, term: str, text: str, column: int) -> Iterable[str]:
-        painted = f"  {self._term(term)}"
+    def _row_lines(self, term: str, text: str, column: int) -> Iterable[str]:
+        painted = f"  {self._paint_term(term)}"
         # The default must not be split from its brackets by a line break.
-        whole = _ADDED.sub(lambda found: found[0].replace(" ", _NO_BREAK), _RANGE.sub("", text).replace("[]", ""))
+        whole = _BRACKETS.sub(lambda match: match[0].replace(" ", _NO_BREAK), _RANGE.sub("", text).replace("[]", ""))
         texts = [
-            _ADDED.sub(lambda found: self._paint(found[0], "added"), line.replace(_NO_BREAK, " "))
+            _BRACKETS.sub(lambda match: self._paint(match[0], "added"), line.replace(_NO_BREAK, " "))
             for line in self._wrap(whole, self.width - column)
         ]
         if texts and len(term) + 4 <= column:
@@ -114,14 +114,14 @@ class HelpPage:
         yield painted
         yield from (" " * column + line for line in texts)
 
-    def _term(self, term: str) -> str:
-        found = _TERM.fullmatch(term)
-        names, rest = (found[1], found[2]) if found is not None else (term, "")
+    def _paint_term(self, term: str) -> str:
+        match = _TERM.fullmatch(term)
+        names, rest = (match[1], match[2]) if match is not None else (term, "")
         return self._paint(names, "name") + self._paint(rest, "value")
 
     def _wrap(self, text: str, width: int) -> list[str]:
         return wrap(
-            # Not \s, which includes the no-break spaces of _row().
+            # Not \s, which includes the no-break spaces of _row_lines().
             re.sub(r"[ \n]+", " ", text).strip(),
             max(width, _LEAST_WIDTH),
             break_long_words=False,
@@ -138,7 +138,7 @@ class CLICommand(click.Command):
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Names of parameters by section, for commands with many options. The others are in the section Options."""
-    arguments: ClassVar[Rows] = ()
+    arguments: Rows = ()
     """Arguments that need a description."""
     environment: ClassVar[Sequence[str]] = ()
     """Variables ``MCPTRIO_CLIENT_*`` that the command reads. The help of ``mcptrio`` describes them."""
@@ -146,8 +146,8 @@ class CLICommand(click.Command):
     """The last paragraph, unless the command has an epilog."""
 
     def get_help(self, ctx: click.Context) -> str:
-        page = _begun(self, ctx)
-        options = _options(self, ctx, self.sections)
+        page = _begin_page(self, ctx)
+        options = _option_sections(self, ctx, self.sections)
         page.add_sections({"Arguments": self.arguments, **options})
         if self.environment:
             ends = ", ".join(name.removeprefix(_CLIENT_PREFIX) for name in self.environment)
@@ -167,8 +167,8 @@ class CLIGroup(click.Group):
         return list(self.commands)
 
     def get_help(self, ctx: click.Context) -> str:
-        page = _begun(self, ctx)
-        page.add_sections({**self.listed(ctx), **_options(self, ctx, {})})
+        page = _begin_page(self, ctx)
+        page.add_sections({**self.command_rows(ctx), **_option_sections(self, ctx, {})})
         # Separately, because the variables are longer than the other terms.
         page.add_sections({"Environment of commands that use a server": self.environment})
         page.add_text(self.epilog or "")
@@ -186,16 +186,16 @@ class CLIGroup(click.Group):
             known = ", ".join(self.list_commands(ctx))
             raise click.UsageError(f"no command {shlex.quote(args[0])}; {ctx.command_path} has {known}", ctx) from None
 
-    def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
+    def command_rows(self, ctx: click.Context) -> Mapping[str, Rows]:
         """Return the commands by section, each with the first paragraph of its help."""
         helps = {name: inspect.cleandoc(self.commands[name].help or "") for name in self.list_commands(ctx)}
         return {"Commands": [(name, text.split("\n\n")[0]) for name, text in helps.items()]}
 
 
-def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Return the arguments before ``--``, and those behind it; ``None`` if there is no ``--``."""
-    at = args.index("--") if "--" in args else None
-    return (args, None) if at is None else (args[:at], tuple(args[at + 1 :]))
+def split_at_dashes(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return the arguments before ``--``, and those after it; ``None`` if there is no ``--``."""
+    index = args.index("--") if "--" in args else None
+    return (args, None) if index is None else (args[:index], tuple(args[index + 1 :]))
 
 
 def print_error(label: str, text: str) -> None:
@@ -223,7 +223,7 @@ def print_click_error(error: click.ClickException) -> None:
     print_error("Error: ", message)
 
 
-def _begun(command: click.Command, ctx: click.Context) -> HelpPage:
+def _begin_page(command: click.Command, ctx: click.Context) -> HelpPage:
     # A group without a subcommand prints its help to standard error. If only the other stream is a terminal, click
     # removes the colours again.
     is_shown = any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
@@ -234,7 +234,7 @@ def _begun(command: click.Command, ctx: click.Context) -> HelpPage:
     return page
 
 
-def _options(
+def _option_sections(
     command: click.Command, ctx: click.Context, sections: Mapping[str, Sequence[str]]
 ) -> dict[str, list[tuple[str, str]]]:
     own_help = command.get_help_option(ctx)
@@ -245,9 +245,9 @@ def _options(
     ]
     title_of = {name: title for title, names in sections.items() for name in names} | {_GENERAL: _GENERAL}
     # The records contain --help too.
-    if not sections or len(records) <= _MANY + 1:
+    if not sections or len(records) <= _MAX_OPTIONS_IN_ONE_SECTION + 1:
         title_of = {}
-    found: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OPTIONS, *sections, _GENERAL)}
+    rows: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OPTIONS, *sections, _GENERAL)}
     for name, record in records:
-        found[title_of.get(name, _OPTIONS)].append(record)
-    return found
+        rows[title_of.get(name, _OPTIONS)].append(record)
+    return rows

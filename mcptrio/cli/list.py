@@ -19,10 +19,10 @@ from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
 
-__all__ = ["KINDS", "command", "fetch", "has"]
+__all__ = ["KINDS", "command", "fetch", "is_declared"]
 
 KINDS = ("tools", "resources", "templates", "prompts")
-_WIRE = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
+_JSON_KEYS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 _INDENT = "    "
 
 
@@ -37,23 +37,25 @@ async def command(cmd: CommandContext, kind: str | None) -> None:
 
     In a pipe, prints one line per entry: its name, a tab and its description.
     """
-    found = {each: await fetch(cmd, each) for each in ((kind,) if kind else KINDS)}
+    items_by_kind = {each: await fetch(cmd, each) for each in ((kind,) if kind else KINDS)}
     if cmd.as_json:
-        cmd.console.print_json({_WIRE[each]: [cmd.wire(item) for item in items] for each, items in found.items()})
+        cmd.console.print_json(
+            {_JSON_KEYS[each]: [cmd.wire(item) for item in items] for each, items in items_by_kind.items()}
+        )
         return
-    for each, items in found.items():
+    for each, items in items_by_kind.items():
         if cmd.console.is_out_terminal:
-            _show(cmd, each, items, headed=kind is None)
+            _show(cmd, each, items, has_heading=kind is None)
         else:
             # Names and descriptions may contain spaces, but printable escapes tabs.
             for item in items:
-                words = [_name(item), _summary(item)] if kind else [each, _name(item), _summary(item)]
+                words = [_id(item), _summary(item)] if kind else [each, _id(item), _summary(item)]
                 cmd.console.print("\t".join(words))
 
 
 async def fetch(cmd: CommandContext, kind: str) -> Sequence[Any]:
     """Return all entries of a kind; none if the server does not declare the kind."""
-    if not has(cmd, kind):
+    if not is_declared(cmd, kind):
         return ()
     client = cmd.client
     listings: dict[str, Listing[Any]] = {
@@ -70,26 +72,26 @@ async def fetch(cmd: CommandContext, kind: str) -> Sequence[Any]:
         return ()  # a server with resources may have no method for templates
 
 
-def has(cmd: CommandContext, kind: str) -> bool:
+def is_declared(cmd: CommandContext, kind: str) -> bool:
     """Return whether the server declares a kind of entries."""
     capabilities = cmd.client.capabilities
     return getattr(capabilities, "resources" if kind == "templates" else kind) is not None
 
 
-def _show(cmd: CommandContext, kind: str, items: Sequence[Any], *, headed: bool) -> None:
+def _show(cmd: CommandContext, kind: str, items: Sequence[Any], *, has_heading: bool) -> None:
     console = cmd.console
-    if headed:
+    if has_heading:
         console.print_painted(console.layout.paint(kind if items else f"no {kind}", "bold"))
     for item in items:
-        lines = console.layout.wrap(_signature(item), indent="  " if headed else "").split("\n")
+        lines = console.layout.wrap(_signature(item), indent="  " if has_heading else "").split("\n")
         console.print_painted("\n".join(console.layout.paint(line, "cyan") for line in lines))
         if summary := _summary(item):
             console.print_painted(console.layout.wrap(summary, indent=_INDENT))
-    if not items and not headed:
+    if not items and not has_heading:
         console.note(f"the server has no {kind}", "dim")
 
 
-def _name(item: Any) -> str:
+def _id(item: Any) -> str:
     if isinstance(item, Resource):
         return printable(item.uri)
     if isinstance(item, ResourceTemplate):
@@ -102,7 +104,7 @@ def _signature(item: Any) -> str:
         return signature(item.name, item.input_schema)
     if isinstance(item, Prompt):
         return " ".join(_prompt_words(item))
-    return _name(item)
+    return _id(item)
 
 
 def _prompt_words(prompt: Prompt) -> Iterator[str]:

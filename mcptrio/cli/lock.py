@@ -1,6 +1,6 @@
 """``mcptrio lock``: writes fingerprints of the plugins' entries, or compares them.
 
-Nothing is locked while a plugin is broken, so that the lock contains all entries.
+No lock is written while a plugin fails, because the lock must contain all entries.
 
 Exit codes: 0 done, or no changes; 1 failed, or changes; 2 invalid usage or configuration.
 """
@@ -23,7 +23,7 @@ from mcptrio.cli.server.plugin_server import (
     plugin_options,
 )
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import TerminalLayout, counted
+from mcptrio.cli.terminal.layout import TerminalLayout, count_text
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.lock import KINDS
@@ -39,7 +39,9 @@ _MODE = 0o644
 @click.command("lock", cls=CLICommand)
 @plugin_options
 @click.option(
-    "--check", is_flag=True, help="Write nothing; print what has changed since, and exit with 1 if anything has."
+    "--check",
+    is_flag=True,
+    help="Write nothing; print the changes since the lock was written, and exit with code 1 if there are any.",
 )
 @json_option
 @click.pass_context
@@ -50,14 +52,16 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     """
     config = chosen.read()
     # The lock must not filter the entries with which it is compared.
-    wanted = evolve(chosen.wanted(config), locked=None)
+    selection = evolve(chosen.select(config), locked=None)
     path = config.resolve_path(LOCK)
     lock = read_lock(path) if check else None
-    server = make_examined_server(config, wanted, imports_isolated=True)
+    server = make_examined_server(config, selection, imports_isolated=True)
     if lock is None:
-        _write(path, server, as_json=as_json)
+        _write_lock(path, server, as_json=as_json)
         return
-    changes = list(changes_since(lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)))
+    changes = list(
+        changes_since(lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, selection))
+    )
     if as_json:
         print_json({"changes": [asdict(each) for each in changes]})
     else:
@@ -68,20 +72,20 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     ctx.exit(1 if changes else 0)
 
 
-def _write(path: Path, server: Server, *, as_json: bool) -> None:
+def _write_lock(path: Path, server: Server, *, as_json: bool) -> None:
     for plugin in server.plugins.plugins.values():
-        # The entries of a failed plugin are unknown, and would be missing in the lock.
+        # The entries of a failed plugin are unknown, so the lock would miss them.
         if plugin.state == "quarantined":
             raise click.ClickException(
-                f"{plugin.name} failed: {plugin.failure}; nothing is locked (--no-plugin leaves it out)"
+                f"{plugin.name} failed: {plugin.failure}; no lock was written; --no-plugin leaves it out"
             )
     lock = lock_of(server.catalog, server.plugins.plugins)
     if not lock.plugins:
-        raise ConfigError("expected a plugin to lock, got none")
+        raise ConfigError("expected a plugin to lock, got none: install one, or pass --plugin FILE.py")
     original = read_file(path, mode=_MODE)
     text = lock_text(lock)
     counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
-    summary = ", ".join(counted(count, kind) for kind, count in counts.items())
+    summary = ", ".join(count_text(count, kind) for kind, count in counts.items())
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(text.encode())
@@ -89,6 +93,6 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:
-        click.echo(layout.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {summary}", label=f"{path}: "))
+        click.echo(layout.wrap(f"locked {count_text(len(lock.plugins), 'plugins')}: {summary}", label=f"{path}: "))
     else:
         click.echo(layout.wrap(f"nothing has changed ({summary})", label=f"{path}: "))

@@ -18,11 +18,11 @@ class IntegerRange(click.IntRange):
 
     Args:
         expected: The range in words, for errors.
-        least, most: The bounds, both included.
+        minimum, maximum: The bounds, both included.
     """
 
-    def __init__(self, expected: str, least: int, most: int | None = None) -> None:
-        super().__init__(least, most)
+    def __init__(self, expected: str, minimum: int, maximum: int | None = None) -> None:
+        super().__init__(minimum, maximum)
         self.expected = expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -37,23 +37,25 @@ class SecondsRange(click.FloatRange):
 
     Args:
         expected: The range in words, for errors.
-        least, most: The bounds, both included.
+        minimum, maximum: The bounds, both included.
         above: The lower bound, not included.
     """
 
-    def __init__(self, expected: str, least: float = -inf, most: float = inf, *, above: float | None = None) -> None:
-        super().__init__(least if above is None else above, most, min_open=above is not None)
+    def __init__(
+        self, expected: str, minimum: float = -inf, maximum: float = inf, *, above: float | None = None
+    ) -> None:
+        super().__init__(minimum if above is None else above, maximum, min_open=above is not None)
         self.expected = expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            found = super().convert(value, param, ctx)
+            seconds = super().convert(value, param, ctx)
         except click.BadParameter:
-            found = float("nan")
+            seconds = float("nan")
         # A comparison with nan is always false, so click's range lets it pass.
-        if isnan(found):
+        if isnan(seconds):
             self.fail(f"expected {self.expected}, got {value!r}", param, ctx)
-        return found
+        return seconds
 
 
 class OneOf(click.Choice[str]):

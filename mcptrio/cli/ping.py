@@ -37,18 +37,17 @@ __all__ = ["command"]
 async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """Check whether a server answers.
 
-    With --count, the command ends with a summary, also after Ctrl-C: the pings without an answer, and the response
-    times.
+    With --count, the command ends with a summary of lost pings and response times, also after Ctrl-C.
     """
-    took: list[float] = []
+    times: list[float] = []
     failures: list[MCPTrioError] = []
-    # Ctrl-C ends the pings but not the command, which still prints the summary.
+    # Ctrl-C ends only the pings. The command still prints the summary.
     with trio.CancelScope() as scope, cmd.console.interrupts.cancelling(scope):
         for number in range(1, count + 1):
             if number > 1:
                 await trio.sleep(interval)
             try:
-                took.append(await cmd.client.ping() * 1000)
+                times.append(await cmd.client.ping() * 1000)
             except MCPTrioError as error:
                 failures.append(error)
                 if count == 1 or not isinstance(error, RequestTimeout | RequestFailed):
@@ -56,21 +55,21 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
                 cmd.console.print_error(line_of(error))
             else:
                 if not cmd.as_json:
-                    cmd.console.print(f"{cmd.client.name}: {took[-1]:.2f} ms")
-    if cmd.as_json and took:
-        cmd.console.print_json({"revision": cmd.client.revision, "ms": [round(each, 3) for each in took]})
-    elif count > 1 and (took or failures):
-        _sum_up(cmd, took, len(failures))
+                    cmd.console.print(f"{cmd.client.name}: {times[-1]:.2f} ms")
+    if cmd.as_json and times:
+        cmd.console.print_json({"revision": cmd.client.revision, "ms": [round(each, 3) for each in times]})
+    elif count > 1 and (times or failures):
+        _print_summary(cmd, times, len(failures))
     # Lost pings are only counted, unless none got an answer or the last error has ended the session.
-    if failures and (not took or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
+    if failures and (not times or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
         raise failures[-1]
     return ExitCode.INTERRUPTED if scope.cancelled_caught else ExitCode.DONE
 
 
-def _sum_up(cmd: CommandContext, took: list[float], lost: int) -> None:
-    line = f"{len(took) + lost} sent, {lost} lost"
-    if took:
+def _print_summary(cmd: CommandContext, times: list[float], lost: int) -> None:
+    line = f"{len(times) + lost} sent, {lost} lost"
+    if times:
         # Nearest rank: always a measured time, and the maximum of fewer than 100.
-        slow = sorted(took)[ceil(0.99 * len(took)) - 1]
-        line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
+        slow = sorted(times)[ceil(0.99 * len(times)) - 1]
+        line += f": min {min(times):.2f}, median {median(times):.2f}, p99 {slow:.2f}, max {max(times):.2f} ms"
     cmd.console.print(cmd.console.layout.wrap(line), "bold")

@@ -39,12 +39,12 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
     unlisted: ConfigError | None = None
     async for prompt in cmd.client.prompts():
         if prompt.name == name:
-            _check(prompt, arguments)
+            _check_arguments(prompt, arguments)
             break
         names.append(prompt.name)
     else:
-        unlisted = await cmd.unlisted("prompt", name, names)
-    with cmd.asking_for(unlisted), progress_line(cmd.console, name) as line:
+        unlisted = await cmd.unlisted_error("prompt", name, names)
+    with cmd.raising_if_refused(unlisted), progress_line(cmd.console, name) as line:
         result = await cmd.client.get_prompt(name, arguments, progress=line)
     if cmd.as_json:
         cmd.console.print_json(cmd.wire(result))
@@ -67,7 +67,9 @@ def read_texts(words: tuple[str, ...]) -> dict[str, str]:
         word = split_word(text)
         # In MCP, arguments of prompts are always strings, so KEY:=JSON has no meaning.
         if word.is_raw:
-            raise ConfigError(f"argument {quote_name(word.key)}: expected {word.key}=TEXT; here every value is a text")
+            raise ConfigError(
+                f"argument {quote_name(word.key)}: expected {word.key}=TEXT, got {word.key}:=…; every value is a text"
+            )
         if word.key in arguments:
             raise ConfigError(f"argument {quote_name(word.key)}: given twice")
         value = word.value
@@ -80,7 +82,7 @@ def read_texts(words: tuple[str, ...]) -> dict[str, str]:
     return arguments
 
 
-def _check(prompt: Prompt, arguments: dict[str, str]) -> None:
+def _check_arguments(prompt: Prompt, arguments: dict[str, str]) -> None:
     known = [argument.name for argument in prompt.arguments]
     for name in arguments:
         if name not in known:

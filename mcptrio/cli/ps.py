@@ -12,7 +12,7 @@ import click
 import trio
 
 from mcptrio.cli.help_pages import CLICommand
-from mcptrio.cli.server.status_tree import shown_seconds
+from mcptrio.cli.server.status_tree import format_seconds
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalLayout
 from mcptrio.cli.terminal.text_width import cut
@@ -32,7 +32,7 @@ _STYLES: dict[str, Style] = {"no response": "red"}
 def command(as_json: bool) -> None:
     """List your servers on this machine.
 
-    Each process has a line: the workers of a server have one each. REQUESTS is the number of requests in flight.
+    Each process has one line, also each worker of a server. REQUESTS is the number of requests in flight.
     """
     processes = trio.run(read_processes)
     if as_json:
@@ -50,13 +50,13 @@ def _row(process: ProcessStatus) -> tuple[str, ...]:
     status = process.status
     if status is None:
         return (str(process.pid), "no response", "", "", "", "", "", "")
-    where = " ".join(process.addresses) or "-"
+    addresses = " ".join(process.addresses) or "-"
     return (
         str(process.pid),
         printable(status.name),
         printable(process.transport),
-        printable(where),
-        shown_seconds(process.age or 0.0),
+        printable(addresses),
+        format_seconds(process.age or 0.0),
         str(process.sessions),
         str(status.in_flight),
         cut(printable(" ".join(each.name for each in status.plugins if each.state == "running")), _MAX_COLUMNS),

@@ -1,6 +1,6 @@
-"""``mcptrio run``, and ``mcptrio.run`` in a program: plugins as a server, with few options.
+"""``mcptrio run``, and ``mcptrio.run`` in a program: serve plugins with few options.
 
-It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
+They serve as ``mcptrio serve`` does; other settings are in mcptrio.toml and the environment.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def command(
     profile: str | None,
     **options: Any,
 ) -> None:
-    """Serve plugins over stdio or HTTP: the short form of serve, with few options.
+    """Serve plugins over stdio or HTTP, with few options. Use it to try a plugin file.
 
     \b
     mcptrio run hello.py          # over stdio: a client starts this command
     mcptrio run hello.py --http   # at http://127.0.0.1:8000/mcp
 
-    Without a name, all installed plugins are served.
+    Without a file or name, all installed plugins are served. `mcptrio serve` has more transports and options.
     """
     if not http and (options["host"] is not None or options["port"] is not None):
-        given = "--host" if options["host"] is not None else "--port"
-        raise click.UsageError(f"expected --http with --host and --port, got {given} without it")
+        option = "--host" if options["host"] is not None else "--port"
+        raise click.UsageError(f"expected --http with --host and --port, got {option} without it")
     if objects and plugins:
-        raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
+        raise click.UsageError(f"expected no plugins, since the program names its own, got {' '.join(plugins)}")
     serve(
         "http" if http else "stdio",
         ChosenPlugins(plugins=plugins, place="FILE.py", objects=objects or (), config=config, profile=profile),

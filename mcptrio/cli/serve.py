@@ -32,7 +32,7 @@ from mcptrio.cli.server.config_options import (
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     ChosenPlugins,
-    WantedPlugins,
+    PluginSelection,
     make_server,
     plugin_options,
     refuse_empty,
@@ -58,17 +58,17 @@ RELOADED = "MCPTRIO_RELOADED"
 """The environment variable of a worker of ``mcptrio dev``; its value is the transport of the client."""
 
 
-def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def _expand_ports(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
     """Return addresses in the form of ``stream.listen``; a port alone is bound on this machine."""
     return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
-def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else _addresses(_ctx, _param, (value,))[0]
+def _expand_port(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else _expand_ports(_ctx, _param, (value,))[0]
 
 
 class ServeCommand(CLICommand):
-    """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
+    """Explains how to pass a word that belongs to no option: with ``--plugin`` or ``--port``."""
 
     sections = MappingProxyType(
         {
@@ -80,7 +80,7 @@ class ServeCommand(CLICommand):
     exit_codes = SERVER_EXIT_CODES
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # click's own error would not name the commands that accept a file or a name.
+        # click's own error would not name the option to use.
         ctx.allow_extra_args = True
         super().parse_args(ctx, args)
         if ctx.args:
@@ -99,7 +99,7 @@ class ServeCommand(CLICommand):
     "--listen",
     multiple=True,
     metavar="ADDRESS",
-    callback=_addresses,
+    callback=_expand_ports,
     help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
@@ -117,7 +117,7 @@ class ServeCommand(CLICommand):
     is_flag=False,
     flag_value=ON_HTTP_PORT,
     metavar="[PORT]",
-    callback=_address,
+    callback=_expand_port,
     help="Serve metrics for Prometheus: at /metrics of the HTTP port, or at http://127.0.0.1:PORT/metrics; HOST:PORT"
     " for another address.",
 )
@@ -127,13 +127,14 @@ class ServeCommand(CLICommand):
 @record_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
-    """Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.
+    """Serve plugins, with all transports and options. Use it for servers that run all the time.
 
     \b
     mcptrio serve --http --plugin hello.py
     mcptrio serve --stdio --plugin fs --plugin git
 
-    Other settings are in mcptrio.toml or the environment: MCPTRIO_HTTP_PATH sets path in [http].
+    Other settings are in mcptrio.toml or the environment: MCPTRIO_HTTP_PATH sets path in [http]. To try one file,
+    `mcptrio run FILE.py` is shorter.
     """
     serve(transport, chosen, addresses=listen, options=options)
 
@@ -152,7 +153,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             " to a URL, --stdio a host application that starts the server itself"
         )
     if addresses and transport not in ("stream", "http"):
-        raise click.UsageError(f"--listen cannot be used with {transport}")
+        raise click.UsageError(f"--listen: expected --http or no other transport, got {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(
             f"--isolated can only be used with --stdio, not with {transport}: only a parent process uses it"
@@ -178,10 +179,10 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
 
         console = ServedConsole(config, port, has_http=transport == "http")
     control = None if options["isolated"] else ControlSocket(transport, os.getppid() if worker is not None else None)
-    with _telemetry(config) as provider:
-        metrics = _metrics(options.get("metrics"), provider)
+    with _open_telemetry(config) as provider:
+        metrics = _make_metrics(options.get("metrics"), provider)
         settings = ServeSettings(
-            make=partial(_make, config, chosen.wanted(config), options, worker, metrics),
+            make=partial(_make_server, config, chosen.select(config), options, worker, metrics),
             chosen=chosen,
             config=config,
             options=options,
@@ -191,16 +192,16 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             metrics=metrics,
         )
         if transport == "stdio":
-            _over_stdio(settings)
+            _serve_stdio(settings)
         elif transport == "http":
-            _over_http(settings, worker)
+            _serve_http(settings, worker)
         elif transport == "stream":
-            _over_streams(settings)
+            _serve_streams(settings)
         else:
-            _over(transport, settings)
+            _serve_plugin_transport(transport, settings)
 
 
-def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetrics | None:
+def _make_metrics(address: str | None, provider: MeterProvider | None) -> ServedMetrics | None:
     if address is None and provider is None:
         return None
     from mcptrio.serve.served_metrics import ServedMetrics
@@ -208,7 +209,7 @@ def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetri
     return ServedMetrics("" if address == ON_HTTP_PORT else address, provider)
 
 
-def _telemetry(config: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
+def _open_telemetry(config: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
     # The variables decide without an import, because most servers have no telemetry.
     if not (
         config.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)
@@ -223,20 +224,20 @@ def _telemetry(config: ServeConfig) -> AbstractContextManager[MeterProvider | No
     return exporting(config.telemetry, os.environ, name=config.server.name, timeout=config.server.timeouts.shutdown)
 
 
-def _make(
+def _make_server(
     config: ServeConfig,
-    wanted: WantedPlugins,
+    selection: PluginSelection,
     options: dict[str, Any],
     worker: WorkerProcess | None,
     metrics: ServedMetrics | None,
 ) -> Server:
     if options["isolated"]:
-        _limit_memory(config, wanted)
+        _limit_memory(config, selection)
     key = worker.start_parameters.key if worker is not None else None
     if worker is not None and options.get("record") is not None:
         # Two processes cannot rotate one file.
         options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.index}")}
-    server = make_server(config, wanted, options, key=key)
+    server = make_server(config, selection, options, key=key)
     refuse_empty(server)
     # Removed from the environment, which child processes of plugins inherit.
     reloaded_for = os.environ.pop(RELOADED, None)
@@ -254,30 +255,30 @@ def _make(
 
         # The client stays connected over reloads, so all lists are declared before the first entry of a kind exists.
         server.announce_lists()
-        server.add_method(_imported, FILES)
+        server.add_method(_list_imported_files, FILES)
     # The collector does not examine these objects again.
     gc.freeze()
     gc.enable()
     return server
 
 
-async def _imported() -> dict[str, list[str]]:
+async def _list_imported_files() -> dict[str, list[str]]:
     from mcptrio.cli.dev.sources import imported_files
 
     return {"files": imported_files()}
 
 
-def _limit_memory(config: ServeConfig, wanted: WantedPlugins) -> None:
+def _limit_memory(config: ServeConfig, selection: PluginSelection) -> None:
     """Apply the memory limit of this process's only plugin before it is imported."""
     from mcptrio.mounting.memory_limit import limit_memory
 
-    [name] = [*(wanted.names or ()), *(file.stem for file in wanted.files)]
+    [name] = [*(selection.names or ()), *(file.stem for file in selection.files)]
     mebibytes = tables_of(config).policy(name).max_memory_mb
     if mebibytes is not None:
         limit_memory(mebibytes)
 
 
-def _over_stdio(settings: ServeSettings) -> None:
+def _serve_stdio(settings: ServeSettings) -> None:
     from mcptrio.serve.process import ReadyStatus, run
     from mcptrio.serve.stdio import serve_process
 
@@ -295,16 +296,16 @@ def _over_stdio(settings: ServeSettings) -> None:
         from mcptrio.serve.stores import open_table
 
         stores = open_table(settings.stores)
-    made: list[Server] = []
+    servers: list[Server] = []
 
     def make() -> Server:
-        made.append(settings.make())
-        return made[0]
+        servers.append(settings.make())
+        return servers[0]
 
-    def opened(_urls: list[str]) -> None:
+    def report_ready(_urls: list[str]) -> None:
         # The lifespans have been entered by then.
-        report_opened(made[0])
-        settings.opened(made[0], [])
+        report_opened(servers[0])
+        settings.attach_companions(servers[0], [])
 
     serve = partial(
         serve_process,
@@ -314,12 +315,12 @@ def _over_stdio(settings: ServeSettings) -> None:
         identify=identify,
         trusts_forwarded_caller=trusts_forwarded_caller,
         stores=stores,
-        task_status=ReadyStatus(opened),
+        task_status=ReadyStatus(report_ready),
     )
     run(settings.with_companions(lambda stop: serve(shutdown=stop)), background=settings.background)
 
 
-def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
+def _serve_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     # Imported as needed: the parent of workers needs no HTTP, and a worker no supervisor.
     if worker is None:
         from mcptrio.cli.server.supervising import supervise, worker_count
@@ -329,28 +330,30 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
                 problem = f"expected one worker with --console, which shows one process, got {count}"
                 raise settings.config.error(("http", "workers"), problem)
             if settings.options.get("metrics") is not None:
-                raise click.UsageError("--metrics needs a single process; with workers, set telemetry.endpoint")
+                raise click.UsageError(
+                    f"--metrics: expected one worker, got {count}; with several, set telemetry.endpoint"
+                )
             supervise(settings, count)
             return
-    from mcptrio.cli.server.http import over_http
+    from mcptrio.cli.server.http import serve_over_http
 
-    over_http(settings, worker)
+    serve_over_http(settings, worker)
 
 
-def _over_streams(settings: ServeSettings) -> None:
+def _serve_streams(settings: ServeSettings) -> None:
     from mcptrio.serve.process import run
     from mcptrio.serve.stores import serve_with_stores
     from mcptrio.serve.stream import serve_stream
 
     refuse_streams(settings.config)
     table = settings.config.stream
-    where = settings.addresses or table.listen
-    if not where:
+    addresses = settings.addresses or table.listen
+    if not addresses:
         raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
     stream = evolve(table, limits=settings.config.server.message)
     stores = settings.stores
     server = settings.make()
-    serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
+    serve = partial(serve_stream, server, addresses, options=stream, task_status=settings.ready(server))
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
@@ -358,7 +361,7 @@ def _over_streams(settings: ServeSettings) -> None:
     )
 
 
-def _over(name: str, settings: ServeSettings) -> None:
+def _serve_plugin_transport(name: str, settings: ServeSettings) -> None:
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.process import run
     from mcptrio.serve.stores import serve_with_stores
@@ -366,11 +369,11 @@ def _over(name: str, settings: ServeSettings) -> None:
 
     stores = settings.stores
     server = settings.make()
-    offered = server.plugins.transports(server.running_plugins.quarantine)
-    if name not in offered:
-        known = ", ".join((*BUILT_IN, *offered))
+    transports = server.plugins.transports(server.running_plugins.quarantine)
+    if name not in transports:
+        known = ", ".join((*BUILT_IN, *transports))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
-    serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
+    serve = partial(serve_transport, server, transports[name], task_status=settings.ready(server))
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),

@@ -14,7 +14,7 @@ import click
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.param_types import IntegerRange
 from mcptrio.cli.terminal.json_output import json_text
-from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, count_text
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
 from mcptrio.recording.sequence import RecordedMessage, sequence_of
@@ -57,32 +57,34 @@ def command(file: Path, session: str | None, method: str | None, errors: bool, n
         click.echo(json_text(attrs.asdict(entry), is_terminal=True))
         return
     entries = transcript.entries if session is None else transcript.of_session(session)
-    found = sequence_of(entries)
-    rows = [_cells(each) for each in found if method in (None, each.method) and (not errors or each.has_failed)]
+    messages = sequence_of(entries)
+    rows = [_cells(each) for each in messages if method in (None, each.method) and (not errors or each.has_failed)]
     if rows:
         click.echo(layout.table(_HEAD, rows, optional=("seconds", "session"), styles=_STYLES))
     click.echo(_summary(transcript), err=True)
 
 
-def _cells(each: RecordedMessage) -> Sequence[str]:
+def _cells(message: RecordedMessage) -> Sequence[str]:
     cells = (
-        str(each.number),
-        f"{each.t:.3f}",
-        each.session,
-        "-->" if each.to_server else "<--",
-        f"{each.method or 'a response without its request'} {each.target}".rstrip(),
-        f"{each.seconds * 1000:.1f} ms" if each.seconds is not None else "",
-        each.outcome,
+        str(message.number),
+        f"{message.t:.3f}",
+        message.session,
+        "-->" if message.to_server else "<--",
+        f"{message.method or 'a response without its request'} {message.target}".rstrip(),
+        f"{message.seconds * 1000:.1f} ms" if message.seconds is not None else "",
+        message.outcome,
     )
     return [printable(cell) for cell in cells]
 
 
 def _summary(transcript: Transcript) -> str:
     header = transcript.header
-    text = f"{counted(len(transcript.entries), 'messages')} of the {header.get('side')} {transcript.server}, recorded"
+    text = (
+        f"{count_text(len(transcript.entries), 'messages')} of the {header.get('side')} {transcript.server}, recorded"
+    )
     text += f" by mcptrio {header.get('mcptrio')} at {header.get('at')}"
     if transcript.dropped:
-        text += f"; {counted(transcript.dropped, 'messages')} missing: the disk was slow or full"
+        text += f"; {count_text(transcript.dropped, 'messages')} missing: the disk was slow or full"
     if transcript.unreadable:
-        text += f"; {counted(transcript.unreadable, 'lines')} cannot be read"
+        text += f"; {count_text(transcript.unreadable, 'lines')} cannot be read"
     return printable(text)

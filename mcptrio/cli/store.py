@@ -43,17 +43,18 @@ def command() -> None:
 def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> None:
     """Check the Redis or PostgreSQL server at URL before replicas use it.
 
-    Reports its version, latency and clock, the rights of the user, and its policy when its memory is full.
+    Reports its version, latency and clock, the rights of the user, and its policy when its memory is full. Exit code 1
+    if there is a problem.
     """
-    found = trio.run(find_tools(url).check, url, read_config(config).stores)
-    problems = sum(not each.is_ok for each in found)
+    checks = trio.run(find_tools(url).check, url, read_config(config).stores)
+    problems = sum(not each.is_ok for each in checks)
     if as_json:
-        print_json({"problems": problems, "checks": [asdict(each) for each in found]})
+        print_json({"problems": problems, "checks": [asdict(each) for each in checks]})
     else:
         layout = TerminalLayout.of_stdout()
         rows = [
             ("ok" if each.is_ok else "problem", each.name, printable(_describe(each.found, each.advice, each.is_ok)))
-            for each in found
+            for each in checks
         ]
         click.echo(layout.table((), rows, styles=_STYLES))
     ctx.exit(1 if problems else 0)
@@ -66,14 +67,14 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
 def migrate(url: str, config: Path | None, as_json: bool) -> None:
     """Create the tables in the database at URL, or bring them up to date. A server never changes the tables."""
     try:
-        done = trio.run(find_tools(url).migrate, url, read_config(config).stores)
+        migrations = trio.run(find_tools(url).migrate, url, read_config(config).stores)
     except StoreFailed as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        print_json({"done": done})
+        print_json({"done": migrations})
         return
     layout = TerminalLayout.of_stdout()
-    for each in done or ["everything is up to date"]:
+    for each in migrations or ["everything is up to date"]:
         click.echo(layout.wrap(printable(each)))
 
 
@@ -87,24 +88,24 @@ def tasks(url: str, config: Path | None, as_json: bool) -> None:
     OLDEST is the age in seconds of the task that has waited longest. Add workers when it grows.
     """
     try:
-        found = trio.run(_queues, url, read_config(config).stores)
+        queues = trio.run(_count_tasks, url, read_config(config).stores)
     except StoreFailed as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        print_json({"queues": [asdict(each) for each in found]})
+        print_json({"queues": [asdict(each) for each in queues]})
         return
     layout = TerminalLayout.of_stdout()
-    if not found:
+    if not queues:
         click.echo(layout.wrap("no tasks are queued or running"))
         return
-    rows = [(printable(each.tool), str(each.queued), str(each.running), f"{each.oldest:.0f}") for each in found]
+    rows = [(printable(each.tool), str(each.queued), str(each.running), f"{each.oldest:.0f}") for each in queues]
     click.echo(layout.table(("tool", "queued", "running", "oldest"), rows))
 
 
-async def _queues(url: str, settings: StoreSettings) -> Sequence[TaskQueue]:
+async def _count_tasks(url: str, settings: StoreSettings) -> Sequence[TaskQueue]:
     async with open_stores(url, settings) as stores:
         if stores.tasks is None:
-            raise StoreFailed(f"{scheme_of(url)}: expected a store that keeps tasks")
+            raise StoreFailed(f"{scheme_of(url)}: expected a store that keeps tasks, got one that does not")
         return await stores.tasks.queues()
 
 

@@ -1,4 +1,4 @@
-"""``mcptrio task``: the state, the result and the cancellation of one task."""
+"""``mcptrio task``: shows the state of a task, waits for its result, or cancels it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcptrio.ground.quoting import quote_name
 __all__ = ["command"]
 
 _OPTIONS = ("headers", "env", "timeout", "as_json", "verbose")
-_MIN_ID = 16
+_MIN_ID_CHARS = 16
 """Characters from which a word that begins with one hyphen is an id and no option."""
 _MARK = "id="
 _REMOVE_SECONDS = 5.0
@@ -46,7 +46,7 @@ class _TaskCommand(CLICommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Ids are often random in Base64, in which one of 64 begins with a hyphen, as an option does.
-        marked = [f"{_MARK}{arg}" if len(arg) >= _MIN_ID and re.match("-[^-]", arg) else arg for arg in args]
+        marked = [f"{_MARK}{arg}" if len(arg) >= _MIN_ID_CHARS and re.match("-[^-]", arg) else arg for arg in args]
         return super().parse_args(ctx, marked)
 
 
@@ -74,7 +74,7 @@ def command(
 ) -> None:
     """Show the state of a task, wait for its result, or cancel it.
 
-    Questions of the server are asked as in `mcptrio call`. --header and --env are those of the call: they are not kept
+    Questions of the server are asked as in `mcptrio call`. Pass --header and --env as in the call: they are not stored
     with the task.
     """
     if wait and cancel:
@@ -91,15 +91,15 @@ def command(
     if target is not None:
         # The tool is not known, so the id stands for it in messages.
         ctx.exit(run_action(partial(action, tool=id), TargetOptions(target=target, **more)))
-    found = trio.run(_found, id)
-    with found.in_folder():
-        ctx.exit(run_action(partial(action, tool=found.tool), found.options(**more)))
+    task = trio.run(_find_task, id)
+    with task.in_folder():
+        ctx.exit(run_action(partial(action, tool=task.tool), task.options(**more)))
 
 
 command.params.extend(option for option in common_options() if option.name in _OPTIONS)
 
 
-async def _found(id: str) -> DetachedTask:
+async def _find_task(id: str) -> DetachedTask:
     task = await DetachedTasks.here().find(id)
     if task is None:
         raise ConfigError(f"no detached task {quote_name(id)}; name its server too: mcptrio task ID TARGET")
@@ -126,7 +126,7 @@ async def _run(cmd: CommandContext, *, id: str, tool: str, wait: bool, cancel: b
         raise
     finally:
         if is_gone:
-            # The server has deleted it, and will not have it again.
+            # The server has deleted the task for good.
             with trio.move_on_after(_REMOVE_SECONDS, shield=True):
                 await DetachedTasks.here().remove(id)
     if cmd.as_json:

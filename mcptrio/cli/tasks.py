@@ -1,4 +1,4 @@
-"""``mcptrio tasks``: the list of detached tasks, each with its present state."""
+"""``mcptrio tasks``: lists the detached tasks, each with its current state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from attrs import define
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.detached_tasks import DetachedTask, DetachedTasks
-from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode, line_of, only
-from mcptrio.cli.client.running import connected, run_at_console
+from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode, line_of, root_error
+from mcptrio.cli.client.running import run_at_console, run_connected
 from mcptrio.cli.client.targets import find_target
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.terminal.console import Console
@@ -29,7 +29,7 @@ __all__ = ["command"]
 _TIMEOUT = 10.0
 """Seconds for a connection to a server, and for each of its answers."""
 _MAX_CONNECTIONS = 8
-"""Servers that are asked at the same time."""
+"""Servers with a connection at the same time."""
 _HEAD = ("id", "status", "tool", "started", "server", "message")
 _STYLES: dict[str, Style] = {"completed": "green", "failed": "red", "unknown": "red", "input_required": "yellow"}
 
@@ -41,7 +41,7 @@ class _TasksCommand(CLICommand):
 
 @define
 class _Row:
-    """A task and what its server says."""
+    """A task, and the state that its server reports."""
 
     task: DetachedTask
     status: str = "unreachable"
@@ -68,16 +68,16 @@ def command(ctx: click.Context, target: str | None, as_json: bool) -> None:
 async def _show(rows: list[_Row], as_json: bool, console: Console, _terminal: Terminal | None) -> int:
     servers: dict[Hashable, list[_Row]] = {}
     for row in rows:
-        servers.setdefault(row.task.where, []).append(row)
+        servers.setdefault(row.task.server_key, []).append(row)
     limiter = trio.CapacityLimiter(_MAX_CONNECTIONS)
     async with trio.open_nursery() as nursery:
         for each in servers.values():
             if each[0].task.has_url:
-                nursery.start_soon(_ask, each, console, limiter)
+                nursery.start_soon(_request_states, each, console, limiter)
     # One after the other: a process has one current folder.
     for each in servers.values():
         if not each[0].task.has_url:
-            await _ask(each, console, limiter)
+            await _request_states(each, console, limiter)
     for row in rows:
         if row.status == "unknown":
             await DetachedTasks.here().remove(row.task.id)
@@ -92,7 +92,7 @@ async def _show(rows: list[_Row], as_json: bool, console: Console, _terminal: Te
     return ExitCode.DONE
 
 
-async def _ask(rows: list[_Row], console: Console, limiter: trio.CapacityLimiter) -> None:
+async def _request_states(rows: list[_Row], console: Console, limiter: trio.CapacityLimiter) -> None:
     """Ask one server for the states of its tasks."""
     task = rows[0].task
     options = task.options(settings=client_settings(), timeout=_TIMEOUT)
@@ -110,10 +110,10 @@ async def _ask(rows: list[_Row], console: Console, limiter: trio.CapacityLimiter
     async with limiter:
         try:
             with task.in_folder():
-                # Without the terminal: nothing is asked, and no login is offered, while others are shown.
-                await connected(ask, options, find_target(options), console, None)
+                # Without the terminal, so that no question and no offer to log in interrupts the list.
+                await run_connected(ask, options, find_target(options), console, None)
         except (MCPTrioError, OSError, BaseExceptionGroup) as error:
-            failure = only(error)
+            failure = root_error(error)
             if not isinstance(failure, MCPTrioError | OSError):
                 raise
             for row in rows:
@@ -124,7 +124,7 @@ async def _ask(rows: list[_Row], console: Console, limiter: trio.CapacityLimiter
 def _cells(row: _Row) -> list[str]:
     started = row.task.started_at.astimezone().strftime("%Y-%m-%d %H:%M")
     texts = (row.task.id, row.status, row.task.tool, started, row.task.server, row.message or "")
-    # One row of the table a task: a server's text may have line ends.
+    # Each task has one line in the table, so line breaks in a server's text become spaces.
     return [printable(" ".join(text.split())) for text in texts]
 
 

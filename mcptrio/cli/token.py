@@ -1,6 +1,6 @@
 """``mcptrio token``: manages the access tokens of a team without an identity provider, in a file of hashes.
 
-A token is printed once, when it is made, alone on standard output.
+A token is printed only once, when it is created. Standard output contains nothing else.
 
 Exit codes: 0 done; 1 the token does not exist, or already exists; 2 invalid usage or configuration.
 """
@@ -20,7 +20,7 @@ from mcptrio.auth.server.static_tokens import StaticToken, make_token, parse_tok
 from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
-from mcptrio.cli.server.config_options import configured
+from mcptrio.cli.server.config_options import default_config
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.errors import ConfigError
@@ -43,17 +43,17 @@ _file_option = click.option(
     "--file",
     "path",
     type=click.Path(path_type=Path),
-    help="The file of tokens.  [default: tokens of [auth] in mcptrio.toml]",
+    help="The file of tokens.  [default: auth.tokens in mcptrio.toml]",
 )
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int | None:
     if text == _NEVER:
         return None
-    found = _DURATION.fullmatch(text)
-    if found is None or not int(found[1]):
-        raise click.BadParameter(f"expected a number and one of m, h, d, w, y, as 90d, or never, got {text!r}")
-    return int(found[1]) * _UNITS[found[2]]
+    match = _DURATION.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise click.BadParameter(f"expected a number and one of m, h, d, w, y, such as 90d, or never; got {text!r}")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @command.command("new")
@@ -68,8 +68,8 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
     metavar="TIME",
     help="Expire after this time, such as 30m, 12h, 90d or 1y; or never.",
 )
-@json_option
 @_file_option
+@json_option
 def new(
     name: str,
     subject: str | None,
@@ -80,10 +80,11 @@ def new(
 ) -> None:
     """Create a token called NAME, and print it once.
 
-    Its hash is added to the file, which is created if missing. A server that uses the file accepts it within a second.
+    Its hash is added to the file, which is created if missing. A server that uses the file accepts the token within a
+    second.
     """
-    file = _file(path)
-    original, tokens = _open(file)
+    file = _token_file(path)
+    original, tokens = _load(file)
     if any(each.name == name for each in tokens):
         raise click.ClickException(
             f"{file}: token {quote_name(name)} already exists; revoke it first, or choose another name"
@@ -99,7 +100,7 @@ def new(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    _write(original, [*tokens, stored])
+    _save(original, [*tokens, stored])
     if as_json:
         print_json({"token": token, "file": str(file), **_values(stored)})
     else:
@@ -109,11 +110,11 @@ def new(
 
 
 @command.command("list")
-@json_option
 @_file_option
+@json_option
 def list_all(as_json: bool, path: Path | None) -> None:
     """List the tokens: name, subject, scopes and expiry."""
-    tokens, now = read_tokens(_file(path)), time.time()
+    tokens, now = read_tokens(_token_file(path)), time.time()
     if as_json:
         print_json({"tokens": [_values(each) for each in tokens]})
         return
@@ -128,42 +129,44 @@ def list_all(as_json: bool, path: Path | None) -> None:
 @_file_option
 def revoke(names: tuple[str, ...], path: Path | None) -> None:
     """Remove tokens from the file. A server that uses the file refuses them within a second."""
-    file = _file(path)
-    original, tokens = _open(file)
-    there = {each.name for each in tokens}
-    if missing := [name for name in names if name not in there]:
-        raise click.ClickException(f"{file}: there is no token {quote_name(missing[0])}")
-    _write(original, [each for each in tokens if each.name not in names])
+    file = _token_file(path)
+    original, tokens = _load(file)
+    existing = {each.name for each in tokens}
+    if missing := [name for name in names if name not in existing]:
+        raise click.ClickException(
+            f"{file}: there is no token {quote_name(missing[0])}; `mcptrio token list` shows the tokens"
+        )
+    _save(original, [each for each in tokens if each.name not in names])
     click.echo(f"{file}: revoked {', '.join(dict.fromkeys(names))}", err=True)
 
 
-def _file(path: Path | None) -> Path:
+def _token_file(path: Path | None) -> Path:
     if path is not None:
         return path
-    config = configured()
+    config = default_config()
     setting = (config.auth or {}).get("tokens")
     if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
     return config.resolve_path(str(Path(setting).expanduser()))
 
 
-def _open(path: Path) -> tuple[Original, list[StaticToken]]:
+def _load(path: Path) -> tuple[Original, list[StaticToken]]:
     original = read_file(path)
     return original, [] if original.data is None else parse_tokens(path, original.data)
 
 
-def _write(original: Original, tokens: list[StaticToken]) -> None:
-    # replace() fails if another process has changed the file since _open(). Otherwise a token that was revoked in the
+def _save(original: Original, tokens: list[StaticToken]) -> None:
+    # replace() fails if another process has changed the file since _load(). Otherwise a token that was revoked in the
     # meantime would be valid again.
     evolve(original, mode=_MODE).replace(tokens_text(tokens).encode())
 
 
 def _values(token: StaticToken) -> dict[str, Any]:
-    shown = {key: value for key, value in asdict(token).items() if key != "hash"}
+    values = {key: value for key, value in asdict(token).items() if key != "hash"}
     for key in ("created", "expires"):
-        if shown[key] is not None:
-            shown[key] = datetime.fromtimestamp(shown[key], UTC).isoformat(timespec="seconds")
-    return shown
+        if values[key] is not None:
+            values[key] = datetime.fromtimestamp(values[key], UTC).isoformat(timespec="seconds")
+    return values
 
 
 def _until(token: StaticToken, now: float) -> str:

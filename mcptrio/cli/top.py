@@ -1,4 +1,4 @@
-"""``mcptrio top``: shows the sessions and requests of servers of this user, again each second.
+"""``mcptrio top``: shows the sessions and requests of servers of this user, updated every second.
 
 At a terminal it draws the page again until q or Ctrl-C; in a pipe it prints the page once.
 Exit codes: 0 done, 2 invalid usage, 4 no such server, or it has ended; 130 interrupted.
@@ -51,43 +51,43 @@ def command(ctx: click.Context, server: str | None, once: bool) -> None:
     ctx.exit(run_at_console(lambda: partial(_show, server, once)))
 
 
-async def _show(wanted: str | None, once: bool, console: Console, terminal: Terminal | None) -> int:
-    processes = await _find(wanted)
-    if wanted is not None and not processes:
-        console.print_error(f"no server {quote(wanted)} of this user is running here; `mcptrio ps` lists them")
+async def _show(server: str | None, once: bool, console: Console, terminal: Terminal | None) -> int:
+    processes = await _find(server)
+    if server is not None and not processes:
+        console.print_error(f"no server {quote(server)} of this user is running here; `mcptrio ps` lists them")
         return ExitCode.CONNECTION
     if once or terminal is None or not (terminal.has_keys and console.is_out_terminal):
         for line in _page(processes, console):
             console.print_painted(line)
         return ExitCode.DONE
     screen = Screen(console)
-    with terminal.keys() as read_key, screen.shown():
+    with terminal.keys() as read_key, screen.open():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_wait_for_end, read_key, nursery.cancel_scope)
-            while processes or wanted is None:
+            while processes or server is None:
                 screen.draw(_page(processes, console))
                 await trio.sleep(_INTERVAL)
-                processes = await _find(wanted)
+                processes = await _find(server)
             nursery.cancel_scope.cancel()
-    if wanted is not None and not processes:
-        console.print_error(f"the server {quote(wanted)} has ended")
+    if server is not None and not processes:
+        console.print_error(f"the server {quote(server)} has ended")
         return ExitCode.CONNECTION
     return ExitCode.DONE
 
 
-async def _find(wanted: str | None) -> Sequence[ProcessStatus]:
+async def _find(server: str | None) -> Sequence[ProcessStatus]:
     processes = await read_processes()
-    return processes if wanted is None else [each for each in processes if _is_wanted(each, wanted)]
+    return processes if server is None else [each for each in processes if _matches(each, server)]
 
 
-def _is_wanted(process: ProcessStatus, wanted: str) -> bool:
-    if wanted.isdecimal():
-        return int(wanted) in (process.pid, process.parent)
-    wanted = _LOCALHOST.sub(r"\g<1>127.0.0.1", wanted.rstrip("/"))
+def _matches(process: ProcessStatus, server: str) -> bool:
+    if server.isdecimal():
+        return int(server) in (process.pid, process.parent)
+    server = _LOCALHOST.sub(r"\g<1>127.0.0.1", server.rstrip("/"))
     # As in other commands, a URL without a path means the endpoint of that server.
-    is_prefix = has_no_path(wanted)
+    is_prefix = has_no_path(server)
     return any(
-        address.rstrip("/") == wanted or (is_prefix and address.startswith(f"{wanted}/"))
+        address.rstrip("/") == server or (is_prefix and address.startswith(f"{server}/"))
         for address in process.addresses
     )
 

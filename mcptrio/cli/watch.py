@@ -25,8 +25,8 @@ __all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "watch
 
 LISTS = ("tools", "prompts", "resources")
 _WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
-"""Members of entries -> their names for people."""
-_Listed: TypeAlias = dict[str, dict[str, Any]]
+"""The names for people of some members of entries."""
+_EntriesByKey: TypeAlias = dict[str, dict[str, Any]]
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -40,7 +40,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @asynccontextmanager
 async def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[str]) -> AsyncIterator[Changes]:
-    """Subscribe inside the context.
+    """Subscribe during the block.
 
     Raises:
         ConfigError: The server reports none of these changes.
@@ -67,25 +67,25 @@ async def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[st
 async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
     """Print a line when a list or a named resource changes.
 
-    Without an argument, watches every list whose changes the server reports. Ctrl-C ends it.
+    Without an argument, watches every list whose changes the server reports. Ctrl-C ends the command.
     """
     uris, watched = split_words(words) if words else ([], watchable_lists(cmd))
     if not uris and not watched:
         raise ConfigError("the server has no subscriptions to its lists; pass the URI of a resource to watch")
     async with subscribe(cmd, uris, watched) as changes:
         # Read after the subscription has begun, so that no change is missed in between.
-        lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched}
+        lists = {} if cmd.as_json else {name: await _read_list(cmd, name) for name in watched}
         if changes.missing:
             cmd.console.note(f"the server has no subscriptions to: {', '.join(changes.missing)}", "yellow")
         cmd.console.note("watching", "dim")
-        seen = 0
+        number = 0
         async for change in changes:
             if change.kind in lists:
                 await _show_difference(cmd, change.kind, lists)
             else:
                 show_change(cmd, change)
-            seen += 1
-            if seen == count:
+            number += 1
+            if number == count:
                 return
 
 
@@ -103,7 +103,7 @@ def show_change(cmd: CommandContext, change: Change) -> None:
         cmd.console.print(printable(f"{change.kind} {change.uri}" if change.uri is not None else change.kind))
 
 
-async def _listed(cmd: CommandContext, name: str) -> _Listed:
+async def _read_list(cmd: CommandContext, name: str) -> _EntriesByKey:
     """Return a list as JSON objects by name, or by URI or template."""
     # The server reports a change to templates as a change to resources.
     kinds = ("resources", "templates") if name == "resources" else (name,)
@@ -111,10 +111,10 @@ async def _listed(cmd: CommandContext, name: str) -> _Listed:
     return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}
 
 
-async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _Listed]) -> None:
+async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _EntriesByKey]) -> None:
     """Read a list again, and show what was added, removed and changed since the last time, one line each."""
     try:
-        now = await _listed(cmd, name)
+        now = await _read_list(cmd, name)
     except MCPError as error:
         cmd.console.print(f"{name}: the list cannot be read: {line_of(error)}")
         return
@@ -123,8 +123,8 @@ async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _Lis
     lines.extend((f"{name}: added ", "green", each) for each in now if each not in before)
     lines.extend((f"{name}: removed ", "red", each) for each in before if each not in now)
     for each, item in now.items():
-        if each in before and (how := _changed(before[each], item)):
-            lines.append((f"{name}: changed ", "yellow", f"{each} ({how})"))
+        if each in before and (difference := _describe_change(before[each], item)):
+            lines.append((f"{name}: changed ", "yellow", f"{each} ({difference})"))
     layout = cmd.console.layout
     for label, style, text in lines:
         cmd.console.print_painted(layout.wrap(printable(text), style, label=label))
@@ -132,12 +132,12 @@ async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _Lis
         cmd.console.print(f"{name}: no difference")
 
 
-def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+def _describe_change(before: dict[str, Any], now: dict[str, Any]) -> str:
     keys = (key for key in {**before, **now} if before.get(key) != now.get(key))
-    return ", ".join(_arguments(before, now) if key == "inputSchema" else _WORDS.get(key, key) for key in keys)
+    return ", ".join(_describe_arguments(before, now) if key == "inputSchema" else _WORDS.get(key, key) for key in keys)
 
 
-def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
+def _describe_arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
     old, new = ({**properties(each["inputSchema"], each["inputSchema"])} for each in (before, now))
     changes = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
     changes += [name for name in new if name in old and old[name] != new[name]]

@@ -47,7 +47,7 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
     log_to_stderr(options["log_level"] or config.log.level, config.log.format)
     options = {**options, "run_tasks": "here"}
     settings = ServeSettings(
-        make=lambda: make_server(config, chosen.wanted(config), options),
+        make=lambda: make_server(config, chosen.select(config), options),
         chosen=chosen,
         config=config,
         options=options,

@@ -73,7 +73,7 @@ def test_invalid_environment_token_ends_the_start(folder: Path, scopes: tuple[st
     [
         (("--http",), "[auth]\n", "mcptrio.toml:1: auth: expected issuers, tokens or certificates"),
         (("--http",), '[auth]\ntokens = "none.json"\n', "mcptrio.toml:2: auth.tokens: "),
-        (("--listen", "0"), '[auth]\ncertificates = "uri"\n', "[auth] protects --http and --stdio"),
+        (("--listen", "0"), '[auth]\ncertificates = "uri"\n', "expected --http or --stdio with [auth], got a stream"),
     ],
     ids=["nobody", "no file", "no place for a token"],
 )

@@ -90,8 +90,8 @@ async def test_invalid_socket_address_is_refused(target: Any, problem: str) -> N
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"env": ("A=b",)}, "--env: a socket has no process"),
-        ({"headers": ("A=b",)}, "--header: a socket has no HTTP"),
+        ({"env": ("A=b",)}, "--env: expected a command as TARGET, got a socket"),
+        ({"headers": ("A=b",)}, "--header: expected a URL as TARGET, got a socket"),
     ],
 )
 def test_option_without_effect_on_a_socket_is_refused(options: dict[str, Any], problem: str, tmp_path: Path) -> None:

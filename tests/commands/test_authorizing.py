@@ -113,8 +113,8 @@ def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tm
     assert b"secret" in listed.stdout
     unlisted = run("call", server.url, "publish", cwd=tmp_path, env=env)
     assert unlisted.stderr.decode() == (
-        "mcptrio: the server lists no tool `publish`; expected one of `secret`; the server may hide what needs another "
-        f"scope or user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
+        "mcptrio: the server lists no tool `publish`; expected one of `secret`; the server may hide names that need "
+        f"another scope or user; pass a token with more scopes: mcptrio auth login {server.url} --scope SCOPE\n"
     )
 
     output = run("auth", "status", cwd=tmp_path, env=env)
@@ -264,7 +264,7 @@ def test_login_at_an_open_server_is_refused(env: dict[str, str], tmp_path: Path)
 
     assert done.returncode == 4
     assert (
-        b"/other asks for no login: expected HTTP 401 or metadata of the resource, got HTTP 404; check the path"
+        b"/other requires no login: expected HTTP 401 or protected resource metadata, got HTTP 404; check the path"
         in done.stderr
     )
 

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
+from mcptrio.cli.plugins.config_lists import UneditableList, add_name, remove_name
 
 __all__: list[str] = []
 
@@ -32,7 +32,7 @@ __all__: list[str] = []
     ],
 )
 def test_name_is_added_to_a_list(text: str, expected: str) -> None:
-    edited = with_name(text, "disable", "git")
+    edited = add_name(text, "disable", "git")
 
     assert edited == expected
     assert tomllib.loads(edited)["server"]["disable"][-1] == "git"
@@ -54,16 +54,16 @@ def test_name_is_added_to_a_list(text: str, expected: str) -> None:
     ],
 )
 def test_name_is_removed_from_a_list(text: str, expected: str) -> None:
-    assert without_name(text, "disable", "git") == expected
+    assert remove_name(text, "disable", "git") == expected
 
 
 def test_adding_and_removing_a_name_restores_the_text() -> None:
     text = "# a\n[server]\nenable = ['x'] # b\n\n[plugins.x]\ny = '''\n[server]\n'''\n"
 
-    assert without_name(with_name(text, "enable", "git"), "enable", "git") == text
+    assert remove_name(add_name(text, "enable", "git"), "enable", "git") == text
 
 
 @pytest.mark.parametrize("text", ['server = { disable = ["fs"] }\n', "[server]\ndisable = 'fs'\n"])
 def test_inline_list_is_refused_for_editing(text: str) -> None:
-    with pytest.raises(Inline):
-        with_name(text, "disable", "git")
+    with pytest.raises(UneditableList):
+        add_name(text, "disable", "git")

@@ -102,7 +102,11 @@ def test_strict_fails_if_there_are_findings(tmp_path: Path) -> None:
         ({"inputSchema": {**OBJECT, "$ref": "https://example.com/x"}}, "error", "leads out of the schema"),
         ({"inputSchema": {**OBJECT, "$schema": "http://json-schema.org/draft-04/schema#"}}, "error", "the dialect"),
         ({"inputSchema": {**OBJECT, "properties": {"a": {"type": "string"}}}}, "note", "no description of `a`"),
-        ({"inputSchema": {**OBJECT, "required": ["a"]}}, "warning", "inputSchema: `a` is required, but not described"),
+        (
+            {"inputSchema": {**OBJECT, "required": ["a"]}},
+            "warning",
+            "inputSchema: `a` is required, but not in properties",
+        ),
         ({"inputSchema": {**OBJECT, "x-mcp-header": "A"}}, "warning", "only a property that is reached by properties"),
         ({"outputSchema": {"type": "object", "minProperties": -1}}, "error", "outputSchema: "),
         (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.cli.shell.words import quoted, typed_words
+from mcptrio.cli.shell.words import quote_word, split_line
 from mcptrio.cli.terminal.keys import KeyDecoder, TerminalKey
 from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns, cut
@@ -173,16 +173,16 @@ def test_completion_inserts_the_common_prefix(
     ],
 )
 def test_typed_line_is_split_into_words(text: str, words: tuple[str, ...], current: str, start: int) -> None:
-    found = typed_words(text)
+    found = split_line(text)
 
     assert (found.words, found.current, found.start) == (words, current, start)
 
 
 @given(st.lists(st.text(min_size=1)))
 def test_quoted_word_is_read_unchanged(words: list[str]) -> None:
-    text = "".join(f"{quoted(word)} " for word in words)
+    text = "".join(f"{quote_word(word)} " for word in words)
 
-    assert typed_words(text).words == tuple(words)
+    assert split_line(text).words == tuple(words)
 
 
 def test_width_of_a_text_is_counted_in_columns() -> None:

@@ -168,7 +168,7 @@ def test_locked_server_without_a_lock_file_is_an_error(tmp_path: Path) -> None:
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=tmp_path, MCPTRIO_TOOLS_LOCKED="true")
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "mcptrio: mcptrio.lock: no such file; create it with mcptrio lock\n"
+    assert ended.stderr == "mcptrio: mcptrio.lock: no such file; create it with `mcptrio lock`\n"
 
 
 def test_lock_is_not_written_while_a_plugin_fails(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_lock_is_not_written_while_a_plugin_fails(tmp_path: Path) -> None:
     ended = run("lock", "--plugin=own.py", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "own failed: import failed: RuntimeError: no such luck; nothing is locked" in ended.stderr
+    assert "own failed: import failed: RuntimeError: no such luck; no lock was written" in ended.stderr
     assert not (tmp_path / "mcptrio.lock").exists()
 
 

@@ -77,7 +77,7 @@ def test_plugin_is_installed_upgraded_and_uninstalled(python: Path, tmp_path: Pa
     assert "Successfully installed mcptrio-tea-1.0" in added.stdout
     assert added.stdout.splitlines()[-1] == "added: tea (mcptrio-tea 1.0)"
     changed = run(python, "install", "--upgrade", str(second), cwd=tmp_path)
-    assert changed.stdout.splitlines()[-1] == "changed: tea (mcptrio-tea 1.0 has become mcptrio-tea 1.1)"
+    assert changed.stdout.splitlines()[-1] == "changed: tea (from mcptrio-tea 1.0 to mcptrio-tea 1.1)"
     listed = run(python, "list", "--plugin=tea", cwd=tmp_path).stdout
     assert [line.split()[:4] for line in listed.splitlines() if line.startswith("tea")] == [
         ["tea", "1.1", "mcptrio-tea", "loaded"]
@@ -92,7 +92,7 @@ def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
 
     assert ended.returncode == 1
     assert "No matching distribution found for mcptrio-no-such-plugin==1.0" in ended.stderr
-    assert ended.stderr.splitlines()[-1] == "Error: pip install ended with 1"
+    assert ended.stderr.splitlines()[-1] == "Error: pip install failed with exit code 1; its output above says why"
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,5 @@ def test_program_refuses_names_of_plugins(program: Path) -> None:
     )
 
     assert done.returncode == 2
-    assert b"the program says which plugins it runs; got fs" in done.stderr
+    assert b"expected no plugins, since the program names its own, got fs" in done.stderr
     assert b"Usage: allotment.py" in done.stderr

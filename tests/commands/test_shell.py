@@ -65,7 +65,10 @@ WRONG = [
     ("call tak", "mcptrio: the server has no tool `tak`; did you mean `take`?"),
     ("call take", r"mcptrio: missing argument: `text` \(a string\)"),
     ("call 'x", 'mcptrio: expected words, got "call \'x": No closing quotation'),
-    ("call take --args -", "mcptrio: --args: the shell reads standard input; pass @FILE"),
+    (
+        "call take --args -",
+        "mcptrio: --args: expected JSON or @FILE in the shell, which reads standard input itself, got -",
+    ),
     ("call take --nope", "mcptrio: No such option:? '?--nope"),
     ("log loud", r'mcptrio: log: expected one of debug, info, .*, got\s+"loud"'),
     ("watch", "mcptrio: watch: expected a URI, tools, prompts or resources"),

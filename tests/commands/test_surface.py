@@ -192,4 +192,4 @@ def test_url_without_a_path_means_the_endpoint(folder: Path) -> None:
     # The attempt at / was not recorded, so the older recording is still there.
     assert all(b"tools/list" in each for each in recordings)
     assert elsewhere.returncode == 4
-    assert "HTTP 404; no endpoint at / and /mcp" in elsewhere.stderr.decode()
+    assert "HTTP 404; no endpoint at / or /mcp" in elsewhere.stderr.decode()

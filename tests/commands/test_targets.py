@@ -152,16 +152,20 @@ def test_invalid_file_entry_does_not_affect_the_others(folder: Path) -> None:
             {},
             "TARGET: script.py is a file; use --plugin script.py for a plugin, or -- python script.py for a server",
         ),
-        ("server", {"headers": ("A=1",)}, "--header: a command has no HTTP"),
-        ("https://a.b", {"env": ("A=1",)}, "--env: a URL has no process"),
+        ("server", {"headers": ("A=1",)}, "--header: expected a URL as TARGET, got a command"),
+        ("https://a.b", {"env": ("A=1",)}, "--env: expected a command as TARGET, got a URL"),
         ("https://a.b", {"headers": ("secret",)}, "--header: expected NAME=VALUE, got something else"),
         ("https://a.b", {"headers": ("=secret",)}, "--header: expected NAME=VALUE, got something else"),
-        ("https://a.b", {"headers": ("A=$MISSING",)}, "--header A: there is no variable MISSING in the environment"),
+        ("https://a.b", {"headers": ("A=$MISSING",)}, "--header A: the environment has no variable MISSING"),
         ("https://a.b", {"headers": ("A=@missing",)}, "--header A: missing: cannot be read: No such file or directory"),
-        ("servers.json#remote", {"env": ("A=1",)}, "--env: a URL has no process"),
-        ("servers.json#local", {"headers": ("A=1",)}, "--header: a command has no HTTP"),
+        ("servers.json#remote", {"env": ("A=1",)}, "--env: expected a command as TARGET, got a URL"),
+        ("servers.json#local", {"headers": ("A=1",)}, "--header: expected a URL as TARGET, got a command"),
         ("", {"plugins": ("missing.py",)}, "--plugin: no such file: missing.py"),
-        ("", {"plugins": ("x.py",), "headers": ("A=1",)}, "--header: plugins are served in this process"),
+        (
+            "",
+            {"plugins": ("x.py",), "headers": ("A=1",)},
+            "--header: cannot be used with --plugin, which serves plugins in this process",
+        ),
     ],
 )
 def test_invalid_target_is_refused(folder: Path, target: str, options: dict[str, Any], message: str) -> None:
@@ -193,7 +197,7 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
         (("list", "x", "--revision", "2024"), b"--revision: expected one of 2024-11-05, "),
         (("list", "x", "--timeout", "nan"), b"expected a number of seconds above 0, got 'nan'"),
         (("list", "x", "--timeout", "0"), b"--timeout: expected a number of seconds above 0, got '0'"),
-        (("list", "https://a.b", "--env", "A=1"), b"mcptrio: --env: a URL has no process\n"),
+        (("list", "https://a.b", "--env", "A=1"), b"mcptrio: --env: expected a command as TARGET, got a URL\n"),
     ],
 )
 def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], message: bytes) -> None:

@@ -111,14 +111,14 @@ def test_install_and_uninstall_leave_nothing(host: str, is_there: bool, machine:
         assert installed.startswith("\ufeff".encode()) == (kind.format == "json")
     again = plan_install(kind, path, "mcptrio", STARTED)
     assert not again.changes
-    assert again.does == "unchanged"
+    assert again.outcome == "unchanged"
     plan_install(kind, path, "mcptrio", Command(args=(*STARTED.args, "--strict"), env={"A": "b"})).carry_out()
     assert path.read_bytes() != installed
     plan = plan_uninstall(kind, path, "mcptrio")
     plan.carry_out()
 
     assert everything_in(machine.home) == before
-    assert plan_uninstall(kind, path, "mcptrio").does == "not found"
+    assert plan_uninstall(kind, path, "mcptrio").outcome == "not found"
 
 
 @settings(deadline=None, max_examples=50)

@@ -17,7 +17,7 @@ import pytest
 
 from mcptrio import Command, Secret, connect
 from mcptrio.cli.package.settings import settings_of
-from mcptrio.cli.server.bundle_start import started
+from mcptrio.cli.server.bundle_start import serve_arguments
 from tests.commands.processes import run_text as run
 from tests.distributions import install
 
@@ -286,7 +286,7 @@ def test_omitted_members_are_absent() -> None:
         "MCPTRIO_A_F",
     ]
 
-    assert started([*args, "/x", "/y"], environ, Path("/b")) == [
+    assert serve_arguments([*args, "/x", "/y"], environ, Path("/b")) == [
         *("serve", "--stdio", "--plugin", "a", "--plugin", "/b/own.py")
     ]
     assert environ == {"MCPTRIO_A_D": "1", "OTHER": "", "MCPTRIO_A_F": f"/x{os.pathsep}/y"}

@@ -164,7 +164,7 @@ async def test_other_results_are_shown_unless_they_are_ignored(tmp_path: Path, r
     ("args", "problem"),
     [
         (("--as", "client"), "missing TARGET: pass the server that gets the recorded requests"),
-        (("--as", "server", "http://x"), "TARGET and --ignore go with --as client"),
+        (("--as", "server", "http://x"), "TARGET and --ignore can only be used with --as client"),
         (("--as", "server", "--speed", "fast"), "expected a number from 0, or max, got 'fast'"),
         (("--as", "server", "--speed", "-1"), "expected a number from 0, or max, got '-1'"),
     ],

@@ -17,15 +17,15 @@ LISTS = ["tools", "prompts", "resources"]
 
 
 def exchange(talk: SessionState[str], worker: str, id: RequestId, method: str, **params: Any) -> None:
-    talk.asked(Request(id, method, params), worker)
+    talk.add_request(Request(id, method, params), worker)
     result = {"protocolVersion": params["protocolVersion"]} if method == "initialize" else {}
-    assert talk.answered(Response(id, result), worker)
+    assert talk.handle_response(Response(id, result), worker)
 
 
 def introduced(revision: str = "2025-11-25") -> SessionState[str]:
     talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion=revision)
-    talk.notified(Notification("notifications/initialized"))
+    talk.handle_notification(Notification("notifications/initialized"))
     return talk
 
 
@@ -69,21 +69,21 @@ def test_accepted_requests_are_replayed_with_other_ids() -> None:
 
 def test_refused_requests_are_not_replayed() -> None:
     talk = introduced()
-    talk.asked(Request(1, "resources/subscribe", {"uri": "a:1"}), "old")
-    assert talk.answered(ErrorResponse(1, -32002, "no"), "old")
+    talk.add_request(Request(1, "resources/subscribe", {"uri": "a:1"}), "old")
+    assert talk.handle_response(ErrorResponse(1, -32002, "no"), "old")
 
     assert told(talk.replay("new")) == ["initialize", "notifications/initialized"]
 
 
 def test_unanswered_initialize_is_sent_to_the_new_worker() -> None:
     talk: SessionState[str] = SessionState()
-    talk.asked(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
+    talk.add_request(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
     [moved] = talk.replay("new")
 
     assert isinstance(moved, Request)
     assert moved.id == 0
-    assert not talk.answered(Response(0, {}), "old")
-    assert talk.answered(Response(0, {}), "new")
+    assert not talk.handle_response(Response(0, {}), "old")
+    assert talk.handle_response(Response(0, {}), "new")
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE_VERSIONS)
@@ -105,7 +105,7 @@ def test_no_notification_before_the_client_is_ready() -> None:
 def test_listener_stays_subscribed_after_a_reload() -> None:
     talk: SessionState[str] = SessionState()
     listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    talk.asked(listen, "old")
+    talk.add_request(listen, "old")
     assert not talk.is_repeated(acknowledged("L"))
 
     assert talk.replay("new") == [listen]
@@ -113,14 +113,14 @@ def test_listener_stays_subscribed_after_a_reload() -> None:
     assert talk.list_changes() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
     assert talk.unanswered() == []
     assert talk.abandon("new") == []
-    assert not talk.answered(Response("L", {}), "old")
-    assert talk.answered(Response("L", {}), "new")
+    assert not talk.handle_response(Response("L", {}), "old")
+    assert talk.handle_response(Response("L", {}), "new")
     assert talk.list_changes() == []
 
 
 def test_new_worker_acknowledges_a_pending_listener() -> None:
     talk: SessionState[str] = SessionState()
-    talk.asked(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
+    talk.add_request(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
     talk.replay("new")
 
     assert not talk.is_repeated(acknowledged("L"))
@@ -129,15 +129,15 @@ def test_new_worker_acknowledges_a_pending_listener() -> None:
 def test_each_request_is_answered_once_by_its_worker() -> None:
     talk = introduced()
     for id in (1, "1", 2):
-        talk.asked(Request(id, "tools/call", {}), "old")
+        talk.add_request(Request(id, "tools/call", {}), "old")
     talk.replay("new")
 
-    assert not talk.answered(Response(1, {}), "new")
-    assert talk.answered(Response(1, {}), "old")
-    assert not talk.answered(Response(1, {}), "old")
-    assert not talk.answered(ErrorResponse(None, -32700, "?"), "old")
-    assert talk.cancelled(2) == "old"
-    assert talk.cancelled(2) is None
-    assert talk.cancelled(["2"]) is None
+    assert not talk.handle_response(Response(1, {}), "new")
+    assert talk.handle_response(Response(1, {}), "old")
+    assert not talk.handle_response(Response(1, {}), "old")
+    assert not talk.handle_response(ErrorResponse(None, -32700, "?"), "old")
+    assert talk.cancel_request(2) == "old"
+    assert talk.cancel_request(2) is None
+    assert talk.cancel_request(["2"]) is None
     assert talk.abandon("old") == ["1"]
     assert talk.unanswered("old") == []

@@ -197,7 +197,7 @@ async def test_call_in_flight_completes_or_gets_the_reason_for_the_reload(garden
             assert await text_of(client, "grow") == "peas"
 
     assert answers["short"] == "beans"
-    assert answers["long"] == "the server was reloaded since garden.py changed; send the request again"
+    assert answers["long"] == "the server was reloaded because of changes in garden.py; send the request again"
 
 
 async def test_failed_import_keeps_the_previous_version(garden: Path) -> None:
@@ -412,7 +412,7 @@ def test_unsupported_dev_options_are_refused(garden: Path) -> None:
 
     with serving(cwd=garden.parent, command=[*DEV, "--http"], env={"MCPTRIO_HTTP_WORKERS": "2"}) as served:
         assert served.end()[0] == 2
-        assert "MCPTRIO_HTTP_WORKERS: expected nothing with dev" in served.stderr
+        assert "MCPTRIO_HTTP_WORKERS: expected 1 with `mcptrio dev`" in served.stderr
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

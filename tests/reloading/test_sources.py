@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcptrio.cli.dev.sources import MAX_FILES, MAX_POLL_INTERVAL, Sources, SourceWatch, shown
+from mcptrio.cli.dev.sources import MAX_FILES, MAX_POLL_INTERVAL, Sources, SourceWatch, file_names
 from tests.distributions import install, one_tool
 
 __all__: list[str] = []
@@ -69,10 +69,10 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     added.write_text("1")
 
     with trio.fail_after(30):
-        assert await watch.changed() == [added, edited, removed]
+        assert await watch.wait_for_changes() == [added, edited, removed]
     watch.renew()
     with trio.move_on_after(0.3) as scope:
-        await watch.changed()
+        await watch.wait_for_changes()
     assert scope.cancelled_caught
 
 
@@ -89,7 +89,7 @@ async def test_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_c
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
         began = trio.current_time()
-        changed = await watch.changed()
+        changed = await watch.wait_for_changes()
 
         assert len(changed) == 40
         assert 2 <= trio.current_time() - began <= 2 + MAX_POLL_INTERVAL
@@ -106,7 +106,7 @@ async def test_continuous_change_is_reported_after_the_timeout(tmp_path: Path, a
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
-        assert await watch.changed() == [tmp_path / "a.py"]
+        assert await watch.wait_for_changes() == [tmp_path / "a.py"]
         assert trio.current_time() < 10
         nursery.cancel_scope.cancel()
 
@@ -120,9 +120,9 @@ def test_number_of_watched_files_is_bounded_and_logged(tmp_path: Path, caplog: p
         watch.renew()
 
     assert len(watch) == MAX_FILES
-    assert [record.message for record in caplog.records] == ["more than 2000 files: those beyond are not watched"]
+    assert [record.message for record in caplog.records] == ["more than 2000 source files: the others are not watched"]
 
 
 def test_message_names_the_first_changed_files_only() -> None:
-    assert shown([Path("x/a.py")]) == "a.py"
-    assert shown([Path(f"x/{name}.py") for name in "abcde"]) == "a.py, b.py, c.py and 2 more"
+    assert file_names([Path("x/a.py")]) == "a.py"
+    assert file_names([Path(f"x/{name}.py") for name in "abcde"]) == "a.py, b.py, c.py and 2 more"

@@ -248,4 +248,4 @@ def test_workers_have_no_page(tmp_path: Path) -> None:
         code, _ = server.end()
 
     assert code == 2
-    assert "--metrics needs a single process; with workers, set telemetry.endpoint" in server.stderr
+    assert "; with several, set telemetry.endpoint" in server.stderr

@@ -55,8 +55,8 @@ def split_word(word: str) -> Word:
     key, equals, value = word.partition("=")
     # `:=3` has an equals sign but no key: its colon belongs to the sign.
     if not equals or not key.rstrip(":"):
-        given = quote_name(word)
-        raise ConfigError(f"argument {given}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
+        argument = quote_name(word)
+        raise ConfigError(f"argument {argument}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
     return Word(key.removesuffix(":"), value, key.endswith(":"))
 
 
@@ -69,7 +69,7 @@ def read_arguments(
         words: Words in the forms of the module docstring.
         schema: The tool's input schema.
         base: Arguments to which the words are added, or which they replace.
-        checked: True if each word must fit the schema; otherwise a word that does not is read without a schema.
+        checked: True if each word must fit the schema. Otherwise a word that does not fit is read without a schema.
     """
     # A deep copy, because the words change nested objects. The base comes from JSON, so nothing is lost on the way.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
@@ -77,37 +77,37 @@ def read_arguments(
     for text in words:
         word = split_word(text)
         try:
-            path, there, value = _read(word, schema, checked=checked)
-            _put(arguments, path, value, there, schema, is_first=word.key not in seen)
+            path, subschema, value = _read_word(word, schema, checked=checked)
+            _put_value(arguments, path, value, subschema, schema, is_first=word.key not in seen)
         except ValueError as error:
             raise ConfigError(f"argument {quote_name(word.key)}: {error}") from error
         seen.add(word.key)
     return arguments
 
 
-def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list[str], Any, Any]:
-    """Return the path of a word's key, the schema there, and the word's value.
+def _read_word(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list[str], Any, Any]:
+    """Return the path of a word's key, the schema at this path, and the word's value.
 
     Raises:
         ValueError: The word does not fit the schema, and ``checked`` is true.
     """
     try:
-        path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
-        return path, there, _value(word, there, schema)
+        path, subschema = _resolve_key(word.key, schema, schema, is_raw=word.is_raw)
+        return path, subschema, _read_value(word, subschema, schema)
     except ValueError:
         if checked:
             raise
-        path, there = _find(word.key, {}, {}, is_raw=word.is_raw)
-        return path, there, _value(word, there, {})
+        path, subschema = _resolve_key(word.key, {}, {}, is_raw=word.is_raw)
+        return path, subschema, _read_value(word, subschema, {})
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Check arguments against the tool's schema. With an unusable schema, all arguments pass."""
+    """Check arguments against the tool's schema. If the schema is invalid, all arguments pass."""
     known = properties(schema, schema)
     missing = [name for name in required(schema, schema) if name not in arguments]
     if missing:
-        wanted = ", ".join(f"{quote_name(name)} ({describe(known.get(name, {}), schema)})" for name in missing)
-        raise ConfigError(f"missing argument{'s' if len(missing) > 1 else ''}: {wanted}")
+        descriptions = ", ".join(f"{quote_name(name)} ({describe(known.get(name, {}), schema)})" for name in missing)
+        raise ConfigError(f"missing argument{'s' if len(missing) > 1 else ''}: {descriptions}")
     try:
         validator = Validator(dict(schema))
     except ValueError:
@@ -130,12 +130,12 @@ def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any
         return json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         end = f"; {advice}" if advice else ""
-        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_where(error)}{end}") from error
+        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_describe_json_error(error)}{end}") from error
     except RecursionError as error:
-        raise ConfigError(f"{what}: expected JSON, got one that is nested too deeply") from error
+        raise ConfigError(f"{what}: expected JSON, got text that is nested too deeply") from error
 
 
-def _where(error: ValueError) -> str:
+def _describe_json_error(error: ValueError) -> str:
     if not isinstance(error, json.JSONDecodeError):
         return f": {error}"
     problem = error.msg[:1].lower() + error.msg[1:]
@@ -147,11 +147,11 @@ def read_file(name: str, what: str) -> bytes:
     return read_bytes(path, MAX_FILE_BYTES, lambda problem: ConfigError(f"{what}: {name}: {problem}"))
 
 
-# Where a key leads
+# Keys
 
 
-def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
-    """Return the path of a key, and the schema there.
+def _resolve_key(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
+    """Return the path of a key, and the schema at this path.
 
     A property with a dot in its name takes precedence over a path.
     """
@@ -163,33 +163,33 @@ def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tu
     for count in range(len(parts) - 1, 0, -1):
         first, rest = ".".join(parts[:count]), ".".join(parts[count:])
         if first in known:
-            path, there = _find(rest, known[first], root, is_raw=is_raw)
-            return [first, *path], there
+            path, subschema = _resolve_key(rest, known[first], root, is_raw=is_raw)
+            return [first, *path], subschema
     types = kinds(schema, root)
     if "array" in types and parts[0].isdecimal():
-        return _step(parts, items_of(schema, root), root, is_raw=is_raw)
+        return _resolve_parts(parts, items_of(schema, root), root, is_raw=is_raw)
     if types and "object" not in types:
         raise ValueError(f"expected {describe(schema, root)}, which has no members, got {quote('.'.join(parts))}")
     more = [each.get("additionalProperties") for each in alternatives(schema, root)]
     open_to = next((each for each in more if isinstance(each, Mapping)), None)
     if open_to is not None:
-        return _step(parts, open_to, root, is_raw=is_raw)
+        return _resolve_parts(parts, open_to, root, is_raw=is_raw)
     is_open = True in more or any("patternProperties" in each for each in alternatives(schema, root))
     # In JSON Schema every object is open by default. Next to declared properties, though, an unknown name is more often
     # a typo; `:=` passes it anyway.
     if is_raw or is_open or (not known and False not in more):
-        return _step(parts, {}, root, is_raw=is_raw)
+        return _resolve_parts(parts, {}, root, is_raw=is_raw)
     raise ValueError(f"no such argument{suggest(parts[0], list(known))}")
 
 
-def _step(parts: list[str], schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
+def _resolve_parts(parts: list[str], schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
     if len(parts) == 1:
         return parts, schema
-    path, there = _find(".".join(parts[1:]), schema, root, is_raw=is_raw)
-    return [parts[0], *path], there
+    path, subschema = _resolve_key(".".join(parts[1:]), schema, root, is_raw=is_raw)
+    return [parts[0], *path], subschema
 
 
-def _put(
+def _put_value(
     arguments: dict[str, Any],
     path: Sequence[str],
     value: Any,
@@ -199,25 +199,25 @@ def _put(
     is_first: bool,
 ) -> None:
     container: Any = arguments
-    for at, step in enumerate(path):
-        is_last = at + 1 == len(path)
+    for index, step in enumerate(path):
+        is_last = index + 1 == len(path)
         # The next step decides the kind of a new container: a number is an index of an array.
-        following: Any = [] if not is_last and path[at + 1].isdecimal() else {}
+        new_container: Any = [] if not is_last and path[index + 1].isdecimal() else {}
         if isinstance(container, list):
-            index = int(step) if step.isdecimal() else -1
-            if not 0 <= index <= len(container):
+            item = int(step) if step.isdecimal() else -1
+            if not 0 <= item <= len(container):
                 raise ValueError(f"expected the next item, {len(container)}, or one before it, got {quote(step)}")
-            if index == len(container):
-                container.append(value if is_last else following)
+            if item == len(container):
+                container.append(value if is_last else new_container)
             elif is_last:
-                container[index] = value
-            container = container[index]
+                container[item] = value
+            container = container[item]
         elif isinstance(container, dict):
             if is_last:
                 _assign(container, step, value, schema, root, is_first=is_first)
-            container = container.setdefault(step, following)
+            container = container.setdefault(step, new_container)
         else:
-            raise ValueError(f"expected an object or an array to put it into, got {json.dumps(container)[:60]}")
+            raise ValueError(f"expected an object or an array for {quote(step)}, got {json.dumps(container)[:60]}")
 
 
 def _assign(
@@ -234,7 +234,7 @@ def _assign(
 # Values
 
 
-def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
+def _read_value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
     text = word.value
     if word.is_raw:
         text = read_file(text[1:], word.key).decode("utf-8", "replace") if text.startswith("@") else text
@@ -259,7 +259,7 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
 def _convert(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     values = choices(schema, root)
     if values is not None:
-        return _chosen(text, values, schema, root)
+        return _match_choice(text, values, schema, root)
     types = kinds(schema, root)
     # Before JSON is tried: for a string parameter, 3 is the text "3".
     if "string" in types:
@@ -282,7 +282,7 @@ def _convert(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     raise ValueError(f"expected {describe(schema, root)}, got {quote(text)}")
 
 
-def _chosen(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) -> Any:
+def _match_choice(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) -> Any:
     if text in [value for value in values if isinstance(value, str)]:
         return text
     parsed = _parse_json(text.strip())

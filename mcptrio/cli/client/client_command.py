@@ -18,21 +18,23 @@ from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
-from mcptrio.cli.help_pages import CLICommand, split_passed_on
+from mcptrio.cli.help_pages import CLICommand, Rows, split_at_dashes
 from mcptrio.cli.param_types import SECONDS, OneOf
 from mcptrio.cli.server.config_options import RECORD
 from mcptrio.cli.server.plugin_server import plugin_names
-from mcptrio.cli.terminal.json_output import HELP, NAMES
+from mcptrio.cli.terminal.json_output import JSON_HELP, JSON_NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["ClientCommand", "RecordingCommand", "common_options"]
 
 _COMMAND = "mcptrio.cli.command"
 """The key in click's context of the words after ``--``."""
-_SERVER = (
+_TARGET = (
+    "TARGET",
     "A URL, a command in quotes, FILE.json#NAME, or the name of a server in"
-    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command after -- at the end."
+    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command after -- at the end.",
 )
+"""The row of the help for the server."""
 _MISSING = {
     "target": "pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py",
     "tool": "pass the name of a tool; `mcptrio list` shows them",
@@ -45,7 +47,7 @@ _MISSING = {
 class ClientCommand(CLICommand):
     """A command that connects to a server: ``@click.command(name, cls=ClientCommand)`` on an async function."""
 
-    arguments = (("TARGET", _SERVER),)
+    arguments: Rows = (_TARGET,)
     sections = MappingProxyType(
         {
             "Connection": ("plugins", "headers", "env", "revision", "timeout"),
@@ -66,12 +68,12 @@ class ClientCommand(CLICommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""
-        args, passed_on = split_passed_on(args)
-        if passed_on is not None:
-            if not passed_on:
+        args, server_command = split_at_dashes(args)
+        if server_command is not None:
+            if not server_command:
                 raise click.UsageError("expected a command after --, got nothing", ctx)
             # get_params runs while click parses, and leaves TARGET out if this key is set.
-            ctx.meta[_COMMAND] = passed_on
+            ctx.meta[_COMMAND] = server_command
         # Searched in the raw arguments: click must know whether to expect TARGET before it parses the options.
         elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
@@ -95,16 +97,16 @@ class ClientCommand(CLICommand):
 
     def invoke(self, ctx: click.Context) -> Any:
         action_params = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
-        given = {name: value for name, value in ctx.params.items() if name not in action_params}
-        options = TargetOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **given)
+        target_params = {name: value for name, value in ctx.params.items() if name not in action_params}
+        options = TargetOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **target_params)
         ctx.exit(run_action(self.action(action_params), options))
 
-    def action(self, own: dict[str, Any]) -> Action:
+    def action(self, params: dict[str, Any]) -> Action:
         assert self.callback is not None
-        return partial(self.callback, **own)
+        return partial(self.callback, **params)
 
-    def parse_own(self, words: Sequence[str]) -> dict[str, Any]:
-        """Read a line of the shell: the own parameters, and ``as_json``.
+    def parse_shell_words(self, words: Sequence[str]) -> dict[str, Any]:
+        """Parse a line of the shell to the command's own parameters and ``as_json``.
 
         Raises:
             click.ClickException: The words are invalid.
@@ -112,7 +114,8 @@ class ClientCommand(CLICommand):
         """
         # Another command with the same parameters but without TARGET: the shell is already connected.
         # Commands of the shell have no exit codes.
-        inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, epilog="")
+        inner = CLICommand(self.name, params=[*self.own_params, _json_option()], help=self.help, epilog="")
+        inner.arguments = tuple(row for row in self.arguments if row != _TARGET)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
 
@@ -124,8 +127,8 @@ class RecordingCommand(ClientCommand):
     records = True
 
 
-def _json() -> click.Option:
-    return click.Option([*NAMES], is_flag=True, help=HELP)
+def _json_option() -> click.Option:
+    return click.Option([*JSON_NAMES], is_flag=True, help=JSON_HELP)
 
 
 def common_options() -> list[click.Parameter]:
@@ -164,7 +167,7 @@ def common_options() -> list[click.Parameter]:
             help="Seconds to wait for the connection (default 30), and for an answer or the next progress report"
             " (default 60).",
         ),
-        _json(),
+        _json_option(),
         click.Option(
             ["--verbose"],
             is_flag=True,

@@ -59,7 +59,11 @@ VARIABLES: Sequence[str] = tuple(variable_of((_TABLE, each.name)) for each in fi
 
 
 def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
-    """Read the settings."""
+    """Return the settings from the variables.
+
+    Raises:
+        ConfigError: A variable is unknown, or its value is invalid.
+    """
     # A misspelt variable would otherwise be ignored silently.
     check_variables(environ, {*VARIABLES}, (_TABLE,))
     # There is no file for these settings: one in the current folder may belong to a stranger's project, and must not

@@ -51,11 +51,14 @@ class CommandContext:
         if getattr(self.client.capabilities, capability) is None:
             raise ConfigError(f"the server has no {capability}")
 
-    async def unlisted(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
+    async def unlisted_error(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
         """Return the error about a name that the server does not list, if the server may hide it.
 
         Args:
             names: The names that it lists, for a suggestion.
+
+        Raises:
+            ConfigError: The same error, if the server hides nothing.
         """
         hint = await self.hint_at_login()
         # The list may hide the entry, so the error claims no more than the list shows.
@@ -67,7 +70,7 @@ class CommandContext:
         return error
 
     @contextmanager
-    def asking_for(self, unlisted: ConfigError | None) -> Iterator[None]:
+    def raising_if_refused(self, unlisted: ConfigError | None) -> Iterator[None]:
         """Raise ``unlisted`` if the server refuses a request for a name that it may hide."""
         try:
             # The name is requested although it is not listed: only then does the server name the missing scope.

@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.client.saving import decode, file_name, save_file
+from mcptrio.cli.client.saving import decode_base64, file_name, save_file
 from mcptrio.cli.terminal.console import Console
 from mcptrio.protocol.model.content import (
     AudioContent,
@@ -54,7 +54,7 @@ class Contents:
             RemoteProtocolError: Bytes are not Base64.
         """
         for block in blocks:
-            text = _text(block)
+            text = _text_of(block)
             if text is not None:
                 # An error of a tool goes to standard error, so that a pipe receives only results.
                 write = self._console.note if as_error else self._console.print
@@ -70,22 +70,22 @@ class Contents:
         await self.show((EmbeddedResource(resource=contents),))
 
     async def save_resource(self, contents: ResourceContents) -> None:
-        """Save the contents of a resource, also text."""
+        """Save the contents of a resource, including text."""
         kind = contents.mime_type or ("text/plain" if isinstance(contents, TextResourceContents) else "unknown type")
-        await self._write("resource", contents.uri, kind, bytes_of(contents, f"resource ({kind})"))
+        await self._save_bytes("resource", contents.uri, kind, bytes_of(contents, f"resource ({kind})"))
 
     async def _save(self, block: ContentBlock) -> None:
         match block:
             case ImageContent() | AudioContent():
-                await self._take(block.type, self._name, block.mime_type, block.data)
+                await self._save_base64(block.type, self._name, block.mime_type, block.data)
             case EmbeddedResource(resource=BlobResourceContents() as contents):
-                await self._take("resource", contents.uri, contents.mime_type, contents.blob)
+                await self._save_base64("resource", contents.uri, contents.mime_type, contents.blob)
 
-    async def _take(self, what: str, suggested: str, mime_type: str | None, data: str) -> None:
+    async def _save_base64(self, what: str, suggested: str, mime_type: str | None, data: str) -> None:
         kind = mime_type or "unknown type"
-        await self._write(what, suggested, kind, decode(data, f"{what} ({kind})"))
+        await self._save_bytes(what, suggested, kind, decode_base64(data, f"{what} ({kind})"))
 
-    async def _write(self, what: str, suggested: str, kind: str, data: bytes) -> None:
+    async def _save_bytes(self, what: str, suggested: str, kind: str, data: bytes) -> None:
         description = f"{what}: {kind}, {len(data)} bytes"
         if self._folder is None:
             self._console.note(f"[{description}; --output saves it]", "dim")
@@ -104,10 +104,10 @@ def bytes_of(contents: ResourceContents, what: str) -> bytes:
     if isinstance(contents, TextResourceContents):
         # JSON can contain lone surrogates, which strict UTF-8 refuses. The user gets what the server has sent.
         return contents.text.encode("utf-8", "surrogatepass")
-    return decode(contents.blob, what)
+    return decode_base64(contents.blob, what)
 
 
-def _text(block: ContentBlock) -> str | None:
+def _text_of(block: ContentBlock) -> str | None:
     match block:
         case TextContent():
             return block.text
@@ -130,7 +130,7 @@ def repeats_structured(blocks: Sequence[ContentBlock], structured: Any) -> bool:
     Source: MCP 2026-07-28, server/tools, "Structured Content".
     """
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
-    # An image, for example, is more than the structured content repeats.
+    # An image, for example, is not repeated in the structured content.
     if structured is ABSENT or len(texts) != len(blocks):
         return False
     parts = []
@@ -140,9 +140,9 @@ def repeats_structured(blocks: Sequence[ContentBlock], structured: Any) -> bool:
         except ValueError:
             return False
     # Some servers send a list as one text for each item.
-    alone = parts[0] if len(parts) == 1 else parts
+    value = parts[0] if len(parts) == 1 else parts
     # Before 2026-07-28, structured content is an object. Servers send any other value as its member `result`.
-    return structured in (alone, parts, {"result": alone})
+    return structured in (value, parts, {"result": value})
 
 
 def _one_line(text: str) -> str:

@@ -30,13 +30,13 @@ from mcptrio.http.client.endpoint import HTTPEndpoint as URL
 from mcptrio.stores.tokens_file import FileTokenStore
 from mcptrio.stores.tokens_keyring import KeyringTokenStore
 
-__all__ = ["authorized", "hint_at_login", "http_url", "store_of"]
+__all__ = ["credential_store", "hint_at_login", "http_url", "with_credentials"]
 
 _KEYRING: Final = "keyring"
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
-def store_of() -> TokenStore:
+def credential_store() -> TokenStore:
     """Return the store for credentials: the one that the environment names, or a file."""
     text = client_settings().credentials
     if text == _KEYRING:
@@ -63,7 +63,7 @@ def http_url(endpoint: Endpoint) -> str:
         raise ConfigError(f"TARGET: {error}") from error
 
 
-async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoint:
+async def with_credentials(endpoint: Endpoint, redirects: Redirects | None) -> Endpoint:
     """Return the endpoint with the stored credentials, or with an offer to log in if the server requires it.
 
     Args:
@@ -73,16 +73,16 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
         ConfigError, StoreFailed: The store cannot be used.
     """
     # The user has chosen other credentials for this server.
-    if endpoint.auth is not None or _has_own(endpoint):
+    if endpoint.auth is not None or _has_explicit_credentials(endpoint):
         return endpoint
-    url, store = http_url(endpoint), store_of()
+    url, store = http_url(endpoint), credential_store()
     binding = await Credentials(store).binding(url)
     if binding is None and redirects is None:
         return evolve(endpoint, auth=_NoCredentials(url))
     # Private addresses are refused by default, since a server could choose them (SSRF). The user has confirmed this one
     # at the earlier login.
-    named = () if binding is None else (binding.issuer,)
-    return evolve(endpoint, auth=OAuth(redirects=redirects or _NoRedirects(url), store=store, private_servers=named))
+    issuers = () if binding is None else (binding.issuer,)
+    return evolve(endpoint, auth=OAuth(redirects=redirects or _NoRedirects(url), store=store, private_servers=issuers))
 
 
 async def hint_at_login(endpoint: Endpoint) -> str:
@@ -90,18 +90,18 @@ async def hint_at_login(endpoint: Endpoint) -> str:
 
     A server may hide entries that need another scope or user. Returns an empty text if no credentials were sent.
     """
-    hides = "; the server may hide what needs another scope or user, so pass a token that has more"
+    hint = "; the server may hide names that need another scope or user; pass a token with more scopes"
     if isinstance(endpoint.auth, OAuth):
         url = http_url(endpoint)
         # Without a login, no token was sent.
-        if await Credentials(store_of()).binding(url) is None:
+        if await Credentials(credential_store()).binding(url) is None:
             return ""
-        return f"{hides}: {_advice(url)} --scope SCOPE"
-    return hides if _has_own(endpoint) else ""
+        return f"{hint}: {_login_command(url)} --scope SCOPE"
+    return hint if _has_explicit_credentials(endpoint) else ""
 
 
-def _has_own(endpoint: Endpoint) -> bool:
-    """Return whether the user has given a header or a user with a password."""
+def _has_explicit_credentials(endpoint: Endpoint) -> bool:
+    """Return whether the user has passed the header Authorization, or a user name in the URL."""
     # Only the part before the first slash: a path may contain an @.
     has_user = "@" in endpoint.url.partition("://")[2].partition("/")[0]
     return has_user or any(name.lower() == "authorization" for name in endpoint.headers)
@@ -109,7 +109,7 @@ def _has_own(endpoint: Endpoint) -> bool:
 
 @frozen
 class _NoCredentials:
-    """The authorization without stored credentials and without a terminal: its error says how to log in."""
+    """Authorizes no request: there are no stored credentials and no terminal. Its error says how to log in."""
 
     _url: str
 
@@ -127,15 +127,15 @@ class _NoCredentials:
                 # The server issues its own tokens, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
                     f"the server requires a token (HTTP 401) and names no authorization server: {TOKEN_ADVICE}; "
-                    f"or try {_advice(self._url)}"
+                    f"or try {_login_command(self._url)}"
                 )
-            raise AuthorizationError(f"the server requires a login (HTTP 401): {_advice(self._url)}")
+            raise AuthorizationError(f"the server requires a login (HTTP 401): {_login_command(self._url)}")
         return False
 
 
 @frozen
 class _NoRedirects:
-    """The redirects without a terminal. A grant that needs the user fails before any request to its server."""
+    """Opens no redirect, since there is no terminal. A grant that needs the user fails before any request."""
 
     _url: str
 
@@ -144,8 +144,8 @@ class _NoRedirects:
         return "native"
 
     def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
-        raise AuthorizationError(f"the server requires another login: {_advice(self._url)}")
+        raise AuthorizationError(f"the server requires another login: {_login_command(self._url)}")
 
 
-def _advice(url: str) -> str:
+def _login_command(url: str) -> str:
     return f"mcptrio auth login {shlex.quote(url)}"

@@ -71,12 +71,12 @@ class DetachedTask:
 
     @property
     def has_url(self) -> bool:
-        """True if the server is elsewhere, so that the folder of the call does not matter."""
+        """True if the target is a URL, so that the folder of the call does not matter."""
         return self.target is not None and "://" in self.target.partition(" ")[0]
 
     @property
-    def where(self) -> Hashable:
-        """The server, to compare: entries with equal values have the same one."""
+    def server_key(self) -> Hashable:
+        """A value that is equal for tasks of the same server."""
         return self.target, self.command, self.plugins, None if self.has_url else self.folder
 
     def options(self, **more: Any) -> TargetOptions:
@@ -97,7 +97,7 @@ class DetachedTask:
         if self.has_url:
             yield
             return
-        before = os.getcwd()
+        previous_folder = os.getcwd()
         try:
             os.chdir(self.folder)
         except OSError as error:
@@ -105,7 +105,7 @@ class DetachedTask:
         try:
             yield
         finally:
-            os.chdir(before)
+            os.chdir(previous_folder)
 
 
 class DetachedTasks:
@@ -126,7 +126,8 @@ class DetachedTasks:
             ConfigError: There is no home folder.
         """
         try:
-            # Locked, replaced as a whole and private, as a file of tokens is; in its own folder for the mode.
+            # The store locks the file, replaces it as a whole and makes it private. The folder must be private too, so
+            # the list has its own.
             return cls(FileTokenStore(state_folder() / "tasks" / "tasks.json"))
         except RuntimeError as error:
             raise ConfigError(f"XDG_STATE_HOME: expected a folder, since there is no home folder: {error}") from error
@@ -149,8 +150,8 @@ class DetachedTasks:
         Raises:
             StoreFailed: The file cannot be read.
         """
-        found = [await self.find(id) for id in await self._store.keys()]
-        return sorted((task for task in found if task is not None), key=lambda task: task.started)
+        tasks = [await self.find(id) for id in await self._store.keys()]
+        return sorted((task for task in tasks if task is not None), key=lambda task: task.started)
 
     async def find(self, id: str) -> DetachedTask | None:
         """Return the task with this id; ``None`` if it is not in the list or its entry is not readable.
@@ -158,9 +159,9 @@ class DetachedTasks:
         Raises:
             StoreFailed: The file cannot be read.
         """
-        kept = await self._store.load(id)
+        entry = await self._store.load(id)
         try:
-            return None if kept is None else msgspec.convert(kept, DetachedTask)
+            return None if entry is None else msgspec.convert(entry, DetachedTask)
         except msgspec.ValidationError:
             # Written by another version, or by hand.
             return None

@@ -25,7 +25,7 @@ from mcptrio.ground.quoting import printable
 from mcptrio.ground.stderr_tail import STDERR_MARK, split_stderr
 from mcptrio.ground.tracebacks import details_of
 
-__all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
+__all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "report", "root_error"]
 
 _MAX_ERROR_CHARS = 2_000
 """Characters of an error that are shown."""
@@ -53,7 +53,7 @@ EXIT_CODES = (
 """For the help of each command."""
 
 
-def only(error: BaseException) -> BaseException:
+def root_error(error: BaseException) -> BaseException:
     """Return the single error in nested groups; otherwise the first one that a server or a user may have caused."""
     # A nursery raises a group even for a single error.
     while isinstance(error, BaseExceptionGroup):
@@ -86,7 +86,7 @@ def line_of(error: MCPTrioError | OSError) -> str:
 
 
 def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
-    """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
+    """Show why a command ends, with the traceback of a plugin that failed, and return the exit code.
 
     A failure of a plugin in this process is not repeated if its log record was already shown.
     """

@@ -1,4 +1,4 @@
-"""Follows a running tool call for ``mcptrio call``: shows its progress, and leaves it running as a task if wanted.
+"""Follows a running tool call for ``mcptrio call``: shows its progress, and leaves it running as a task on request.
 
 Ctrl-C cancels a call. If the server has made a task of it, the user at a terminal is asked first.
 """
@@ -36,12 +36,12 @@ async def follow_call(cmd: CommandContext, call: ToolCall, line: ProgressLine) -
                 elif progress.message is not None:
                     line.show_status(progress.message)
             return await call.result()
-        # Ctrl-C. In a pipe there is no user to ask, and what started the command expects that it ends.
+        # Ctrl-C. In a pipe there is no user to ask, and the program that started the command expects it to end.
         answer = "cancel"
         if cmd.terminal is not None and call.task_id is not None:
             answer = await _ask(cmd, cmd.terminal, call.task_id)
         if answer == "cancel":
-            # The interrupt was ours so far; from here on it is that of the command, or of the line of the shell.
+            # Until here, the interrupt only opened this question. It now ends the command, or the line of the shell.
             interrupts.interrupt()
             await trio.sleep_forever()
         # The call may have ended during the question.

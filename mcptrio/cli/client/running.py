@@ -22,7 +22,7 @@ import click
 import trio
 
 from mcptrio.cli.client.command_context import CommandContext
-from mcptrio.cli.client.exit_codes import ExitCode, only, report
+from mcptrio.cli.client.exit_codes import ExitCode, report, root_error
 from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.cli.client.url_hints import has_no_path, hint_of, usual_endpoint
 from mcptrio.cli.server.log_output import log_warnings
@@ -41,7 +41,7 @@ from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LoggingLevel
 
-__all__ = ["Action", "Work", "connected", "run_action", "run_at_console"]
+__all__ = ["Action", "Work", "run_action", "run_at_console", "run_connected"]
 
 Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
 """A command's function. Returns the exit code if it is not 0."""
@@ -60,7 +60,7 @@ _MAX_CALL_SECONDS = 3600.0
 def run_action(action: Action, options: TargetOptions) -> int:
 
     def start() -> Work:
-        return partial(connected, action, options, find_target(options, ask=_asker(options)))
+        return partial(run_connected, action, options, find_target(options, ask=_input_prompt(options)))
 
     url = options.target or ""
     return run_at_console(start, redirects_output=bool(options.plugins), verbose=options.verbose, url=url)
@@ -97,26 +97,26 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
         # start() runs before Trio: it may ask for inputs with click.prompt, which blocks.
         return trio.run(_with_terminal, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
-        failure = only(error)
+        failure = root_error(error)
         # The reader, such as `head`, has seen enough. run_at_console ends the command without an error.
         if isinstance(failure, BrokenPipeError):
             raise failure from None
         # A bug keeps its traceback.
         if not isinstance(failure, (MCPTrioError, OSError)):
             raise
-        _log.debug("the whole error:", exc_info=error)
+        _log.debug("traceback of the error:", exc_info=error)
         hint = hint_of(failure, url)
         # Only after the failure, so that a working connection costs no probe.
-        usual = usual_endpoint(failure, url)
-        if usual and not has_no_path(url) and trio.run(_answers, usual):
-            hint = f"the server answers at {usual}"
+        usual_url = usual_endpoint(failure, url)
+        if usual_url and not has_no_path(url) and trio.run(_is_mcp_server, usual_url):
+            hint = f"the server answers at {usual_url}"
         return report(console, failure, hint)
     except (KeyboardInterrupt, click.Abort):  # raised before the handler was installed
         return ExitCode.INTERRUPTED
 
 
-async def _answers(url: str) -> bool:
-    """Return whether an MCP server is at a URL; a 401 or 403 counts. No credentials are sent."""
+async def _is_mcp_server(url: str) -> bool:
+    """Return whether an MCP server answers at a URL, if only with 401 or 403. No credentials are sent."""
     try:
         with trio.move_on_after(_OTHER_PATH_TIMEOUT):
             async with connect(url):
@@ -126,7 +126,7 @@ async def _answers(url: str) -> bool:
     return False
 
 
-def _asker(options: TargetOptions) -> AskInput | None:
+def _input_prompt(options: TargetOptions) -> AskInput | None:
     """Return a function that asks for the inputs of a server file, before anything is started."""
 
     def ask(input: Input) -> str | None:
@@ -140,8 +140,8 @@ def _asker(options: TargetOptions) -> AskInput | None:
         )
         return answer
 
-    is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    return ask if is_there and options.settings.input else None
+    has_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+    return ask if has_terminal and options.settings.input else None
 
 
 async def _with_terminal(work: Work, console: Console) -> int:
@@ -155,10 +155,10 @@ async def _with_terminal(work: Work, console: Console) -> int:
     return 128 + number
 
 
-async def connected(
+async def run_connected(
     action: Action,
     options: TargetOptions,
-    found: FoundTarget,
+    server: FoundTarget,
     console: Console,
     terminal: Terminal | None,
     *,
@@ -169,8 +169,8 @@ async def connected(
     Args:
         handlers: Answer the server's questions; by default the user does.
     """
-    if found.note is not None:
-        console.note(found.note, "dim")
+    if server.note is not None:
+        console.note(server.note, "dim")
     settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
     # Without a TerminalUser the client declares no capability for questions, so the server asks none.
@@ -184,14 +184,14 @@ async def connected(
         log_level=log_level,
     )
     async with AsyncExitStack() as stack:
-        with progress_line(console, f"connecting to {found.name}"):
+        with progress_line(console, f"connecting to {server.name}"):
             # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
-            authorize = partial(_authorize, found.name, console, terminal if user is not None else None)
-            target, client = await _open(stack, connecting, authorize, found.target, options.record)
+            authorize = partial(_authorize, server.name, console, terminal if user is not None else None)
+            target, client = await _open(stack, connecting, authorize, server.target, options.record)
         cmd = CommandContext(
             client=client,
             options=options,
-            server=found.name,
+            server=server.name,
             hint_at_login=partial(_hint_at_login, target),
             console=console,
             terminal=terminal,
@@ -211,30 +211,30 @@ async def _open(
     record: Path | None,
 ) -> tuple[Target, Client]:
     """Connect until the stack is closed. The endpoint of a URL without a path is at / or at the usual path."""
-    chosen = await authorize(target)
+    authorized_target = await authorize(target)
     if isinstance(target, Endpoint) and has_no_path(target.url):
         try:
             # Recording an attempt that fails would replace an older recording.
             if record is None:
-                return chosen, await stack.enter_async_context(connecting(chosen))
-            async with connecting(chosen):
+                return authorized_target, await stack.enter_async_context(connecting(authorized_target))
+            async with connecting(authorized_target):
                 pass
         except RequestFailed as error:
-            if not (usual := usual_endpoint(error, target.url)):
+            if not (usual_url := usual_endpoint(error, target.url)):
                 raise
-            chosen = await authorize(attrs.evolve(target, url=usual))
-    return chosen, await stack.enter_async_context(connecting(chosen, record=record))
+            authorized_target = await authorize(attrs.evolve(target, url=usual_url))
+    return authorized_target, await stack.enter_async_context(connecting(authorized_target, record=record))
 
 
 async def _authorize(server: str, console: Console, terminal: Terminal | None, target: Target) -> Target:
     """Return the target; a URL gets its stored credentials, or an offer to log in."""
     if not isinstance(target, Endpoint):
         return target
-    from mcptrio.cli.client.credentials import authorized
+    from mcptrio.cli.client.credentials import with_credentials
     from mcptrio.cli.client.signing_in import sign_in
 
     redirects = None if terminal is None else sign_in(console, terminal, server=server)
-    return await authorized(target, redirects)
+    return await with_credentials(target, redirects)
 
 
 async def _hint_at_login(target: Target) -> str:
@@ -250,11 +250,10 @@ def _timeouts(seconds: float | None) -> ClientTimeouts:
         return ClientTimeouts()
     return ClientTimeouts(
         connect=seconds,
-        # Older servers may leave the first question of the negotiation unanswered; half of the time is left for the
-        # next one.
+        # An older server may not answer the first request of the negotiation. Half of the time is left for the next.
         probe=min(_PROBE_TIMEOUT, seconds / 2),
         idle=seconds,
-        # A --timeout above the default must not be cut off by it.
+        # The default must not shorten a longer --timeout.
         request=max(_MAX_CALL_SECONDS, seconds),
     )
 

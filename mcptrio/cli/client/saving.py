@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 from mcptrio.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["decode", "file_name", "save_file", "write_file"]
+__all__ = ["decode_base64", "file_name", "save_file", "write_file"]
 
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 80
 _MAX_NAME_TRIES = 1_000
 """Numbers tried for a free name."""
@@ -55,7 +55,7 @@ def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:
         raise ConfigError(f"--output: {path}: {error.strerror or error}") from error
 
 
-def decode(text: str, what: str) -> bytes:
+def decode_base64(text: str, what: str) -> bytes:
     """Decode Base64.
 
     Raises:
@@ -80,9 +80,9 @@ def file_name(suggested: str, mime_type: str | None) -> str:
         path = suggested
     # The last part only, so that a server cannot choose a folder.
     # Other programs hide a file with a leading dot, and read a leading hyphen as an option.
-    name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_MAX_NAME_CHARS] or "file"
+    name = _UNSAFE_CHARS.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_MAX_NAME_CHARS] or "file"
     kind = (mime_type or "").partition(";")[0].strip().lower()
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ""
     # A name such as photo.jpeg keeps its extension, although it is not the usual one of its type.
-    has_its_own = mimetypes.guess_type(name)[0] is not None
-    return name if has_its_own or not extension or name.lower().endswith(extension) else f"{name}{extension}"
+    has_extension = mimetypes.guess_type(name)[0] is not None
+    return name if has_extension or not extension or name.lower().endswith(extension) else f"{name}{extension}"

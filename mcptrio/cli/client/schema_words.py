@@ -1,6 +1,6 @@
 """Describes a schema in a few words: ``a|b``, ``an integer (1 to 10)``.
 
-Used for lists, arguments, completions and errors. The work and the words are limited for every schema: references are
+Used for lists, arguments, completions and errors. Time and output are limited for every schema: references are
 followed a few times, and only the first few alternatives count.
 
 Source: JSON Schema 2020-12, core and validation.
@@ -29,8 +29,8 @@ __all__ = [
     "words_of",
 ]
 
-_COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
-_WORDED = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multipleOf", "a multiple of"))
+_COMBINING_KEYWORDS = ("$ref", "anyOf", "oneOf", "allOf")
+_LIMIT_WORDS = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multipleOf", "a multiple of"))
 _MAX_REFERENCE_STEPS = 16
 _MAX_ALTERNATIVES = 32
 _MAX_LEVELS = 3
@@ -53,55 +53,55 @@ def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
 
 
 def _alternatives(schema: Any, root: JSONSchema, steps: Iterator[int], levels: int) -> list[JSONSchema]:
-    found: list[JSONSchema] = []
+    schemas: list[JSONSchema] = []
     queue: list[Any] = [schema]
     # Schemas come from servers: a reference to the schema itself has no end.
     while queue and next(steps, None) is not None:
         each = queue.pop(0)
         if not isinstance(each, Mapping):
             # A boolean schema (2020-12, Core 4.3.2) has no words to show.
-            found.append({})
+            schemas.append({})
             continue
-        rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
+        rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING_KEYWORDS}
         options, together = each.get("anyOf") or each.get("oneOf"), each.get("allOf")
         if isinstance(each.get("$ref"), str):
-            target = _target(each["$ref"], root)
+            target = _resolve_reference(each["$ref"], root)
             # Other keywords next to a reference apply too (JSON Schema 2020-12).
             queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
         elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
-            # Members next to a choice apply to each alternative: a description, a default.
+            # Keywords next to a choice, such as a description or a default, apply to each alternative.
             queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
         elif isinstance(together, list) and together and levels:
             parts = [_alternatives(part, root, steps, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]
-            found.append(_merge([rest, *parts]))
+            schemas.append(_merge_all_of([rest, *parts]))
         else:
-            found.append(each)
-    return found[:_MAX_ALTERNATIVES] or [{}]
+            schemas.append(each)
+    return schemas[:_MAX_ALTERNATIVES] or [{}]
 
 
 def kinds(schema: Any, root: JSONSchema) -> set[str]:
     """Return the JSON types that a value may have; empty if any type is allowed."""
-    found: set[str] = set()
+    types: set[str] = set()
     for each in alternatives(schema, root):
-        named = each.get("type")
-        if isinstance(named, str):
-            found.add(named)
-        elif isinstance(named, list):
-            found.update(name for name in named if isinstance(name, str))
+        keyword = each.get("type")
+        if isinstance(keyword, str):
+            types.add(keyword)
+        elif isinstance(keyword, list):
+            types.update(name for name in keyword if isinstance(name, str))
         elif (values := _constants(each)) is not None:
-            found.update(kind_of(value) for value in values)
+            types.update(kind_of(value) for value in values)
         # Many object schemas declare properties and no type.
         elif "properties" in each:
-            found.add("object")
+            types.add("object")
         else:
             # One alternative of unknown type admits any value, whatever the others say.
             return set()
-    return found
+    return types
 
 
 def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
     """Return the values to choose from; ``None`` if other values are allowed."""
-    found: list[Any] = []
+    allowed: list[Any] = []
     for each in alternatives(schema, root):
         values = _constants(each)
         if values is None:
@@ -112,18 +112,18 @@ def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
             else:
                 return None
         # Booleans are not compared, because `True in [1]` is true in Python.
-        found.extend(value for value in values if value not in found or isinstance(value, bool))
-    return found
+        allowed.extend(value for value in values if value not in allowed or isinstance(value, bool))
+    return allowed
 
 
 def properties(schema: Any, root: JSONSchema) -> dict[str, Any]:
     """Return the known members of all alternatives."""
-    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for each in alternatives(schema, root):
         members = each.get("properties")
         if isinstance(members, Mapping):
-            found.update({name: member for name, member in members.items() if name not in found})
-    return found
+            known.update({name: member for name, member in members.items() if name not in known})
+    return known
 
 
 def items_of(schema: Any, root: JSONSchema) -> Any:
@@ -136,18 +136,18 @@ def items_of(schema: Any, root: JSONSchema) -> Any:
 
 def required(schema: JSONSchema, root: JSONSchema) -> list[str]:
     """Return the required members, if there is only one alternative."""
-    # With several alternatives, a member that one of them requires need not be given.
-    found = alternatives(schema, root)
-    names = found[0].get("required") if len(found) == 1 else None
+    # With several alternatives, a member that one of them requires is optional.
+    schemas = alternatives(schema, root)
+    names = schemas[0].get("required") if len(schemas) == 1 else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def word(schema: Any, root: JSONSchema) -> str:
     """Return the type in one word: ``integer``, ``a|b``, ``string…`` for an array of strings."""
     values = choices(schema, root)
-    if values is not None and not _is_plain(values):
-        shown = [printable(each)[:_MAX_CHOICE_CHARS] for each in words_of(values[:_MAX_NAMED_CHOICES])]
-        return "|".join(shown) + ("|…" if len(values) > _MAX_NAMED_CHOICES else "")
+    if values is not None and not _is_type_enough(values):
+        texts = [printable(each)[:_MAX_CHOICE_CHARS] for each in words_of(values[:_MAX_NAMED_CHOICES])]
+        return "|".join(texts) + ("|…" if len(values) > _MAX_NAMED_CHOICES else "")
     types = kinds(schema, root)
     if types == {"array"}:
         items = kinds(items_of(schema, root), root)
@@ -158,13 +158,13 @@ def word(schema: Any, root: JSONSchema) -> str:
 def describe(schema: Any, root: JSONSchema) -> str:
     """Return the expected value: ``an integer (1 to 10)``, ``one of "a", "b"``."""
     values = choices(schema, root)
-    if values is not None and not _is_plain(values):
-        shown = ", ".join(
+    if values is not None and not _is_type_enough(values):
+        names = ", ".join(
             printable(json.dumps(value, ensure_ascii=False))[:_MAX_CHOICE_CHARS]
             for value in values[:_MAX_NAMED_CHOICES]
         )
-        return f"one of {shown}" + (", …" if len(values) > _MAX_NAMED_CHOICES else "")
-    found = alternatives(schema, root)
+        return f"one of {names}" + (", …" if len(values) > _MAX_NAMED_CHOICES else "")
+    schemas = alternatives(schema, root)
     types = kinds(schema, root)
     if not types:
         return "any value"
@@ -173,7 +173,7 @@ def describe(schema: Any, root: JSONSchema) -> str:
         items = kinds(items_of(schema, root), root)
         text = f"an array of {next(iter(items))}s" if len(items) == 1 else text
     # The limits of one of several alternatives would seem to apply to all.
-    limits = _limits(found[0]) if len([each for each in found if each.get("type") != "null"]) == 1 else ""
+    limits = _describe_limits(schemas[0]) if len([each for each in schemas if each.get("type") != "null"]) == 1 else ""
     return f"{text} ({limits})" if limits else text
 
 
@@ -196,8 +196,8 @@ def words_of(values: Sequence[Any]) -> list[str]:
 _ORDER = ["string", "integer", "number", "boolean", "array", "object", "null"]
 
 
-def _is_plain(values: list[Any]) -> bool:
-    """Return whether all values are booleans or null, so that the name of the type says as much."""
+def _is_type_enough(values: list[Any]) -> bool:
+    """Return whether all values are booleans or null, so that the name of the type describes them."""
     return all(value is None or isinstance(value, bool) for value in values)
 
 
@@ -205,7 +205,7 @@ def _rank(kind: str) -> int:
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
-def _target(reference: str, root: JSONSchema) -> Any:
+def _resolve_reference(reference: str, root: JSONSchema) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -219,7 +219,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
     return target
 
 
-def _merge(schemas: Sequence[JSONSchema]) -> JSONSchema:
+def _merge_all_of(schemas: Sequence[JSONSchema]) -> JSONSchema:
     """Merge the schemas of an ``allOf`` for a description: all members, and the first value of other keywords."""
     merged: dict[str, Any] = {}
     members: dict[str, Any] = {}
@@ -251,12 +251,12 @@ def kind_of(value: Any) -> str:
     return "null"
 
 
-def _limits(schema: JSONSchema) -> str:
+def _describe_limits(schema: JSONSchema) -> str:
     parts = [
-        *_range(schema, "minimum", "maximum", ""),
-        *_range(schema, "minLength", "maxLength", " characters"),
-        *_range(schema, "minItems", "maxItems", " items"),
-        *(f"{words} {schema[keyword]}" for keyword, words in _WORDED if _is_number(schema.get(keyword))),
+        *_describe_range(schema, "minimum", "maximum", ""),
+        *_describe_range(schema, "minLength", "maxLength", " characters"),
+        *_describe_range(schema, "minItems", "maxItems", " items"),
+        *(f"{words} {schema[keyword]}" for keyword, words in _LIMIT_WORDS if _is_number(schema.get(keyword))),
     ]
     for keyword, words in (("format", "format"), ("pattern", "matching")):
         if isinstance(schema.get(keyword), str):
@@ -264,7 +264,7 @@ def _limits(schema: JSONSchema) -> str:
     return ", ".join(parts)
 
 
-def _range(schema: JSONSchema, low: str, high: str, unit: str) -> Iterator[str]:
+def _describe_range(schema: JSONSchema, low: str, high: str, unit: str) -> Iterator[str]:
     least, most = schema.get(low), schema.get(high)
     if _is_number(least) and _is_number(most):
         yield f"{least} to {most}{unit}"

@@ -38,21 +38,21 @@ def sign_in(
         browser: True to offer to open a browser.
     """
     return LoopbackRedirects(
-        show=partial(_show, console, server),
-        consent=partial(_consent, console, terminal) if terminal is not None and browser else None,
+        show=partial(_show_url, console, server),
+        consent=partial(_ask_consent, console, terminal) if terminal is not None and browser else None,
         port=port,
         program="mcptrio",
     )
 
 
-def _show(console: Console, server: str, url: str) -> None:
+def _show_url(console: Console, server: str, url: str) -> None:
     host = urlsplit(url).hostname or ""
-    # The host on its own: in a long URL it is easily overlooked, and it is what the user has to trust.
+    # On a line of its own: the user must decide whether to trust the host, and may overlook it in a long URL.
     console.note(f"{printable(server)} wants you to log in at {printable(host)}:", "bold")
     console.note(f"\n  {printable(url)}\n")
 
 
-async def _consent(console: Console, terminal: Terminal, url: str) -> bool:
+async def _ask_consent(console: Console, terminal: Terminal, url: str) -> bool:
     """Ask whether a browser may be opened. Cancelled if the user has opened the URL in the meantime.
 
     Raises:

@@ -20,7 +20,7 @@ import attrs
 from attrs import field, frozen
 
 from mcptrio.cli.client.client_settings import ClientVariables
-from mcptrio.cli.server.config_options import configured
+from mcptrio.cli.server.config_options import default_config
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
@@ -76,12 +76,12 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         ask: Asks the user for the inputs of a server file; ``None`` without a terminal.
     """
     if options.plugins:
-        _refuse(options, "plugins are served in this process", "headers", "env")
-        config = configured()
-        server = make_server(config, ChosenPlugins(plugins=options.plugins, strict=True).wanted(config), {})
+        _refuse_options(options, "cannot be used with --plugin, which serves plugins in this process", "headers", "env")
+        config = default_config()
+        server = make_server(config, ChosenPlugins(plugins=options.plugins, strict=True).select(config), {})
         return FoundTarget(target=server, name=", ".join(options.plugins))
     if options.command:
-        return _started_target(options, options.command)
+        return _command_target(options, options.command)
     text = (options.target or "").strip()
     if not text:
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
@@ -94,8 +94,8 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         name, entry = read_reference(text, ask=ask)
         return _with_options(options, entry, name)
     # A word that a shell would have to quote is a command and not a name.
-    if text == shlex.quote(text) and (found := _find_in_files(options, text, ask)) is not None:
-        return found
+    if text == shlex.quote(text) and (server_of_file := _find_in_files(options, text, ask)) is not None:
+        return server_of_file
     if text.endswith(".py") and Path(text).is_file():
         raise ConfigError(
             f"TARGET: {text} is a file; use --plugin {text} for a plugin, or -- python {text} for a server"
@@ -106,12 +106,12 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
             f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
         )
     try:
-        return _started_target(options, tuple(shlex.split(text)))
+        return _command_target(options, tuple(shlex.split(text)))
     except ValueError as error:
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _started_target(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
+def _command_target(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
     return _with_options(options, Command(args=args), shlex.join(args))
 
 
@@ -139,30 +139,30 @@ def _with_options(
     """Return a server with the additions of the options and the environment."""
     settings = options.settings
     if isinstance(entry, Socket):
-        _refuse(options, "a socket has no process", "env")
-        _refuse(options, "a socket has no HTTP", "headers")
+        _refuse_options(options, "expected a command as TARGET, got a socket", "env")
+        _refuse_options(options, "expected a URL as TARGET, got a socket", "headers")
         target: Target = entry
     elif isinstance(entry, Endpoint):
-        _refuse(options, "a URL has no process", "env")
+        _refuse_options(options, "expected a command as TARGET, got a URL", "env")
         target = attrs.evolve(
             entry,
             # NAME: VALUE is the form of curl, which the documentation of many servers shows.
-            headers={**entry.headers, **dict(_pair("--header", text, ("=", ": ")) for text in options.headers)},
+            headers={**entry.headers, **dict(_parse_pair("--header", text, ("=", ": ")) for text in options.headers)},
             tls=_tls(settings, entry.url),
             # `auto` is the default of the variable, so any other value was chosen by the user.
             transport=entry.transport if settings.transport == "auto" else settings.transport,
         )
     else:
-        _refuse(options, "a command has no HTTP", "headers")
-        env = {**entry.env, **dict(_pair("--env", text, ("=",)) for text in options.env)}
+        _refuse_options(options, "expected a URL as TARGET, got a command", "headers")
+        env = {**entry.env, **dict(_parse_pair("--env", text, ("=",)) for text in options.env)}
         target = attrs.evolve(entry, env=env, inherit_env=settings.inherit_env)
     return FoundTarget(target=target, name=name, note=note)
 
 
-def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
+def _refuse_options(options: TargetOptions, problem: str, *names: Literal["headers", "env"]) -> None:
     for name in names:
         if getattr(options, name):
-            raise ConfigError(f"--{name.removesuffix('s')}: {why}")
+            raise ConfigError(f"--{name.removesuffix('s')}: {problem}")
 
 
 def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
@@ -172,7 +172,7 @@ def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
     return client_context(ca_file=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key)
 
 
-def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
+def _parse_pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
     """Return a name and its value, which may be in a file or a variable, so that no process list shows it.
 
     Errors do not repeat the text, because it may contain a secret.
@@ -181,8 +181,8 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
     places = [(text.find(sign), sign) for sign in signs if sign in text]
     if not places or min(places)[0] == 0:
         raise ConfigError(f"{option}: expected NAME=VALUE, got something else")
-    at, sign = min(places)
-    name, value = text[:at], text[at + len(sign) :]
+    index, sign = min(places)
+    name, value = text[:index], text[index + len(sign) :]
     return name, read_value(f"{option} {name}", value)
 
 
@@ -197,7 +197,7 @@ def read_value(option: str, value: str) -> str:
         # Editors end a file with a line break, which a header must not contain.
         return text.rstrip("\r\n")
     if value.startswith("$"):
-        if (found := os.environ.get(value[1:])) is None:
-            raise ConfigError(f"{option}: there is no variable {value[1:]} in the environment")
-        return found
+        if (variable := os.environ.get(value[1:])) is None:
+            raise ConfigError(f"{option}: the environment has no variable {value[1:]}")
+        return variable
     return value

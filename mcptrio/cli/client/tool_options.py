@@ -37,11 +37,11 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
             continue
         option, sign, value = each.partition("=")
         # As click does for its own flags: --no-NAME sets a boolean to false.
-        negated = option.replace("--no-", "--", 1)
-        if option not in names and negated not in names:
+        positive = option.replace("--no-", "--", 1)
+        if option not in names and positive not in names:
             raise ConfigError(f"no option {quote_name(option)}{did_you_mean(option, [*names, *options])}")
         # An argument whose own name begins with no_ takes precedence over a negation.
-        name = names.get(option) or names[negated]
+        name = names.get(option) or names[positive]
         if not sign:
             if kinds(properties(root, root)[name], root) == {"boolean"}:
                 value = "true" if option in names else "false"
@@ -84,8 +84,8 @@ def _description(schema: Any, is_required: bool) -> str:
     if "default" in keywords:
         default = keywords["default"]
         # An empty text is shown as "", or the default would seem to be missing.
-        shown = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
-        return f"{text}  [default: {printable(shown)[:_MAX_DEFAULT_CHARS]}]".strip()
+        default_text = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
+        return f"{text}  [default: {printable(default_text)[:_MAX_DEFAULT_CHARS]}]".strip()
     return text
 
 

@@ -18,8 +18,8 @@ __all__ = ["has_no_path", "hint_of", "usual_endpoint"]
 
 _ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
 """By scheme, the path that mcptrio and most other servers use."""
-_ENCRYPTED = {"http": "https", "ws": "wss"}
-_UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
+_ENCRYPTED_SCHEMES = {"http": "https", "ws": "wss"}
+_UNTRUSTED_CERTIFICATE = re.compile(r"self.signed certificate|local issuer certificate")
 """In the words of OpenSSL, with a hyphen since version 3."""
 
 
@@ -39,19 +39,19 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)
-    if usual := usual_endpoint(error, url):
+    if usual_url := usual_endpoint(error, url):
         if has_no_path(url):
-            return f"no endpoint at / and {_ENDPOINTS[parts.scheme]}"
-        return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
+            return f"no endpoint at / or {_ENDPOINTS[parts.scheme]}"
+        return f"no endpoint at {parts.path or '/'}; most servers have it at {usual_url}"
     if os.strerror(ECONNREFUSED) in text:
         return "is the server running? `mcptrio serve --http --plugin FILE.py` starts one"
-    # OpenSSL's word for a first record that is not TLS.
+    # OpenSSL reports this if the first record is not TLS.
     if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
         return f"the server speaks plain HTTP: use http://{parts.netloc}{parts.path}"
-    # What mcptrio's server answers to plain HTTP on its TLS port.
-    if parts.scheme in _ENCRYPTED and "this port speaks HTTPS" in text:
-        return f"use {_ENCRYPTED[parts.scheme]}://{parts.netloc}{parts.path}"
-    if "no TLS with" in text and _UNTRUSTED.search(text):
+    # mcptrio's server answers this to plain HTTP on its TLS port.
+    if parts.scheme in _ENCRYPTED_SCHEMES and "this port speaks HTTPS" in text:
+        return f"use {_ENCRYPTED_SCHEMES[parts.scheme]}://{parts.netloc}{parts.path}"
+    if "no TLS with" in text and _UNTRUSTED_CERTIFICATE.search(text):
         return "to trust it, set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate"
     # Other TLS servers often close the connection when the first bytes are not a TLS handshake.
     if parts.scheme == "http" and "closed the connection without an answer" in text:

@@ -35,7 +35,7 @@ from mcptrio.transports.stdio import open_stdio
 
 __all__ = ["command"]
 
-_OF_TRANSPORT: Final = frozenset({"transport", "listen", "host", "port"})
+_CONNECTION_OPTIONS: Final = frozenset({"transport", "listen", "host", "port"})
 """Options of the client's connection, which do not concern the worker."""
 _WORKER_END_TIMEOUT: Final = 5.0
 """Seconds for a worker to end when it is no longer needed; then it is killed."""
@@ -52,15 +52,15 @@ def _dev(**params: Any) -> None:
     config = chosen.read()
     log_to_stderr(params["log_level"] or config.log.level, params["log_format"] or config.log.format, config.log.levels)
     if transport == "http":
-        from mcptrio.cli.dev.http import over_http
+        from mcptrio.cli.dev.http import serve_reloaded
 
-        over_http(params, config, mcptrio_command("dev", "--stdio", *_arguments(params)))
+        serve_reloaded(params, config, mcptrio_command("dev", "--stdio", *_serve_arguments(params)))
     else:
         # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
-        command = mcptrio_command("serve", "--stdio", *_arguments({**params, "strict": True}))
+        command = mcptrio_command("serve", "--stdio", *_serve_arguments({**params, "strict": True}))
         timeouts = ChildTimeouts(exit=_WORKER_END_TIMEOUT)
-        start = partial(open_child, command, env=dict(_environment(config)), stderr="forward", timeouts=timeouts)
-        watch = SourceWatch(partial(_sources, chosen))
+        start = partial(open_child, command, env=dict(_worker_environment(config)), stderr="forward", timeouts=timeouts)
+        watch = SourceWatch(partial(_find_sources, chosen))
         run(partial(_relay, config, watch, start))
 
 
@@ -71,17 +71,17 @@ async def _relay(config: ServeConfig, watch: SourceWatch, start: StartWorker, st
         await DevRelay(channel, watch, start, shutdown=server.timeouts.shutdown).run(stop)
 
 
-def _sources(chosen: ChosenPlugins) -> Sources:
-    wanted = chosen.wanted(chosen.read())
+def _find_sources(chosen: ChosenPlugins) -> Sources:
+    selection = chosen.select(chosen.read())
     # The file is watched even if it does not exist, so creating it causes a reload.
-    return Sources.of(wanted.names, wanted.without, (*wanted.files, chosen.config or Path(CONFIG)))
+    return Sources.of(selection.names, selection.without, (*selection.files, chosen.config or Path(CONFIG)))
 
 
-def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
+def _serve_arguments(params: Mapping[str, Any]) -> Iterator[str]:
     for option in serve.params:
         value = params.get(option.name or "")
         # Values that are defaults need not be passed on.
-        if not isinstance(option, click.Option) or option.name in _OF_TRANSPORT or value in (None, False, ()):
+        if not isinstance(option, click.Option) or option.name in _CONNECTION_OPTIONS or value in (None, False, ()):
             continue
         if option.is_flag:
             yield option.opts[0]
@@ -90,7 +90,7 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
                 yield from (option.opts[0], str(each))
 
 
-def _environment(config: ServeConfig) -> Iterator[tuple[str, str]]:
+def _worker_environment(config: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
     # `dev --http` has set it for this process, which it has started.
     yield RELOADED, os.environ.get(RELOADED, "stdio")

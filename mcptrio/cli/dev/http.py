@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from mcptrio.cli.serve import RELOADED
-from mcptrio.cli.server.http import over_http as serve_over_http
+from mcptrio.cli.server.http import serve_over_http
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.connecting.targets import Command
 from mcptrio.ground.version import __version__
@@ -21,14 +21,14 @@ from mcptrio.serve.control_socket import ControlSocket
 from mcptrio.serve.request_log import RequestLog
 from mcptrio.server import Server
 
-__all__ = ["over_http"]
+__all__ = ["serve_reloaded"]
 
 _NAME: Final = "dev"
 _START_TIMEOUT: Final = 60.0
 """Seconds that the start waits for the first worker; then it serves without the worker's entries."""
 
 
-def over_http(options: Mapping[str, Any], config: ServeConfig, command: Sequence[str]) -> None:
+def serve_reloaded(options: Mapping[str, Any], config: ServeConfig, command: Sequence[str]) -> None:
     """Serve until a signal ends it.
 
     Args:
@@ -36,7 +36,7 @@ def over_http(options: Mapping[str, Any], config: ServeConfig, command: Sequence
     """
     # Several workers would each mount their own server.
     if config.http.workers != 1:
-        raise config.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
+        raise config.error(("http", "workers"), "expected 1 with `mcptrio dev`, which reloads a single process")
     make = partial(_make, config, command)
     # SIGHUP changes no plugins here. The mounted server has them, and watches the configuration itself.
     settings = ServeSettings(
@@ -63,6 +63,6 @@ def _make(config: ServeConfig, command: Sequence[str]) -> Server:
     )
     # The worker logs no requests, because the requests of the mount are not those of clients.
     server.add_observer(RequestLog())
-    # Entries come and go with each reload, and clients must have seen the lists declared.
+    # A reload adds and removes entries. Clients expect changes only of lists that were declared at the start.
     server.announce_lists()
     return server

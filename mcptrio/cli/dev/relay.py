@@ -19,7 +19,7 @@ import trio
 
 from mcptrio.abc import MessageChannel
 from mcptrio.cli.dev.session_state import SessionState
-from mcptrio.cli.dev.sources import SourceWatch, shown
+from mcptrio.cli.dev.sources import SourceWatch, file_names
 from mcptrio.cli.dev.worker import DevWorker, StartWorker
 from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.outbox import Item, Outbox
@@ -70,7 +70,7 @@ class DevRelay:
         self._outbox = Outbox()
         self._session: SessionState[DevWorker] = SessionState()
         self._worker_requests: dict[RequestId, tuple[DevWorker, RequestId]] = {}
-        """Requests to the client: its id, to the worker and the worker's id."""
+        """Requests to the client by their id; the values are the worker and the worker's own id."""
         self._numbers = count(1)
         self._current: DevWorker | None = None
         self._workers: set[DevWorker] = set()
@@ -82,7 +82,7 @@ class DevRelay:
         """Held while a message is delivered to a worker, and while the worker is replaced."""
         self._delivery = trio.CancelScope()
         """The scope of the task that waits for a worker to accept a message."""
-        self._switching = False
+        self._is_switching = False
         """True while a task replaces the worker and waits for the lock; no delivery to that worker may wait then."""
         self._answered = trio.Event()
         self._worker_exited = trio.Event()
@@ -96,8 +96,8 @@ class DevRelay:
             # The client's tasks are cancelled at the end. The workers in the outer nursery are asked to exit, so
             # that their processes can run their own cleanup.
             async with trio.open_nursery() as nursery:
-                written = trio.Event()
-                nursery.start_soon(self._write, written)
+                flushed = trio.Event()
+                nursery.start_soon(self._write_outbox, flushed)
                 keeper = trio.CancelScope()
                 nursery.start_soon(self._keep_worker, keeper)
                 nursery.start_soon(self._read_client)
@@ -105,12 +105,12 @@ class DevRelay:
                 await self._client_left.wait()
                 keeper.cancel()
                 with trio.move_on_after(self._shutdown):
-                    await self._until_answered(None)
+                    await self._wait_until_answered(None)
                 for worker in tuple(self._workers):
                     await self._abandon(worker, "the server is ending")
                 self._outbox.close()
                 with trio.move_on_after(_CLOSE_TIMEOUT):
-                    await written.wait()
+                    await flushed.wait()
                 nursery.cancel_scope.cancel()
             # _run_worker reports the exit of the current worker as a failure.
             self._current = None
@@ -124,30 +124,32 @@ class DevRelay:
             changed: list[Path] = []
             while True:
                 # If files change during a start, the next attempt begins at once.
-                changed = await self._replace(changed) or await self._changed_before(self._worker_exited)
+                changed = await self._replace(changed) or await self._wait_for_changes(self._worker_exited)
 
     async def _replace(self, changed: Sequence[Path]) -> list[Path]:
-        """Start a new worker and switch to it. Returns the files that changed before it was ready, if any."""
+        """Start a new worker, switch to it, and return the files that changed before it was ready, if any."""
         began = trio.current_time()
         self._watch.renew()
         self._worker_exited = trio.Event()
         # The client's messages wait for this start, instead of failing with the failure of the previous one.
         if self._current is None and self._decided.is_set():
             self._decided = trio.Event()
-        worker = DevWorker(self._start, self._from_worker)
+        worker = DevWorker(self._start, self._handle_worker_message)
         self._workers.add(worker)
         self._nursery.start_soon(self._run_worker, worker)
-        meanwhile = await self._changed_before(worker.settled, _READY_TIMEOUT)
+        newer_changes = await self._wait_for_changes(worker.settled, _READY_TIMEOUT)
         # The new worker has read old files; another one is started with the newest.
-        if meanwhile:
+        if newer_changes:
             worker.leave()
-            return sorted({*changed, *meanwhile})
+            return sorted({*changed, *newer_changes})
         if worker.ready_since is not None and not worker.ended.is_set():
             self._watch.add(worker.files)
-            await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "restarted")
+            await self._switch(
+                worker, f"reloaded because of changes in {file_names(changed)}" if changed else "restarted"
+            )
             milliseconds = (trio.current_time() - began) * 1000
             if changed:
-                _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
+                _log.info("reloaded in %.0f ms: %s", milliseconds, file_names(changed))
             else:
                 count = len(self._watch)
                 _log.info("started in %.0f ms; watching %d %s", milliseconds, count, "file" if count == 1 else "files")
@@ -164,13 +166,13 @@ class DevRelay:
         self._decided.set()
         return []
 
-    async def _changed_before(self, event: trio.Event, seconds: float = inf) -> list[Path]:
+    async def _wait_for_changes(self, event: trio.Event, seconds: float = inf) -> list[Path]:
         """Wait for a change, the event or the timeout. Return the changed files."""
         changed: list[Path] = []
         async with trio.open_nursery() as nursery:
 
             async def watch_sources() -> None:
-                changed.extend(await self._watch.changed())
+                changed.extend(await self._watch.wait_for_changes())
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(watch_sources)
@@ -181,10 +183,10 @@ class DevRelay:
 
     async def _switch(self, new: DevWorker, why: str) -> None:
         # A worker that does not read must not prevent its own replacement.
-        self._switching = True
+        self._is_switching = True
         self._delivery.cancel()
         async with self._routing:
-            self._switching = False
+            self._is_switching = False
             old, self._current = self._current, new
             # Before any other message: the new worker has to know the client first.
             for message in self._session.replay(new):
@@ -196,7 +198,7 @@ class DevRelay:
 
     async def _retire(self, old: DevWorker, why: str) -> None:
         with trio.move_on_after(DRAIN_TIMEOUT):
-            await self._until_answered(old)
+            await self._wait_until_answered(old)
         lost = await self._abandon(old, f"the server was {why}; send the request again")
         # With the cancellations the worker can end at once, if it still reads.
         with trio.move_on_after(_CANCEL_TIMEOUT):
@@ -218,7 +220,7 @@ class DevRelay:
         await self._abandon(worker, f"the server ended before it answered: {worker.failure}")
 
     async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
-        """Answer a worker's requests with an error, and cancel its questions. Returns the answered ids."""
+        """Answer a worker's requests with an error, cancel its questions, and return the answered ids."""
         lost = self._session.abandon(worker)
         for id in lost:
             await self._write_client(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
@@ -230,7 +232,7 @@ class DevRelay:
         self._notify_answered()
         return lost
 
-    async def _until_answered(self, worker: DevWorker | None) -> None:
+    async def _wait_until_answered(self, worker: DevWorker | None) -> None:
         while self._session.unanswered(worker):
             await self._answered.wait()
 
@@ -246,13 +248,13 @@ class DevRelay:
             while True:
                 for incoming in await self._channel.receive():
                     await self._decided.wait()
-                    await self._from_client(incoming)
+                    await self._handle_client_message(incoming)
                 # Backpressure: a client that does not read responses is not read either.
                 await self._outbox.wait_for_room()
         except (trio.EndOfChannel, ConnectionClosed):
             self._client_left.set()
 
-    async def _from_client(self, incoming: Incoming) -> None:
+    async def _handle_client_message(self, incoming: Incoming) -> None:
         if isinstance(incoming, Malformed):
             await self._write_client(incoming.reply)
         elif isinstance(incoming, Batch) and not self._session.batches:
@@ -262,7 +264,7 @@ class DevRelay:
         elif isinstance(incoming, Batch):
             for each in incoming.messages:
                 # Forwarded one by one, and answered one by one: JSON-RPC clients accept responses in any order.
-                await self._from_client(each)
+                await self._handle_client_message(each)
         else:
             # A request that the old worker has not accepted goes to the new one.
             while not await self._route(incoming):
@@ -272,7 +274,7 @@ class DevRelay:
         """Return whether the message was delivered or has no receiver."""
         async with self._routing:
             if isinstance(message, Request):
-                return await self._ask(message)
+                return await self._handle_request(message)
             if isinstance(message, Notification):
                 await self._notify(message)
             # An answer for a worker that has ended is dropped.
@@ -281,17 +283,17 @@ class DevRelay:
                 await self._forward(worker, message)
             return True
 
-    async def _ask(self, request: Request) -> bool:
-        """Forward or answer a request. Returns False if its worker is about to be replaced."""
+    async def _handle_request(self, request: Request) -> bool:
+        """Forward or answer a request. Return False if its worker is about to be replaced."""
         if request.id in self._session.waiting:
             text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
             await self._write_client(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
         elif self._current is not None:
-            self._session.asked(request, self._current)
+            self._session.add_request(request, self._current)
             if not await self._forward(self._current, request):
-                self._session.not_asked(request)
+                self._session.remove_request(request)
                 return False
-        # So that a client that only checks the connection does not give up during a broken edit.
+        # A client that only checks the connection must not give up while an edit is broken.
         elif request.method == "ping":
             await self._write_client(Response(request.id, {}))
         else:
@@ -300,9 +302,9 @@ class DevRelay:
         return True
 
     async def _notify(self, notification: Notification) -> None:
-        self._session.notified(notification)
+        self._session.handle_notification(notification)
         if notification.method == _CANCELLED:
-            worker = self._session.cancelled((notification.params or {}).get("requestId"))
+            worker = self._session.cancel_request((notification.params or {}).get("requestId"))
             if worker is not None:
                 await self._forward(worker, notification)
                 self._notify_answered()
@@ -313,23 +315,23 @@ class DevRelay:
                     await self._forward(worker, notification)
 
     async def _forward(self, worker: DevWorker, message: Message) -> bool:
-        """Deliver a message to a worker, unless the worker is replaced first. Returns whether it was delivered."""
+        """Deliver a message to a worker, unless the worker is replaced first. Return whether it was delivered."""
         with trio.CancelScope() as delivery:
             self._delivery = delivery
-            if self._switching:
+            if self._is_switching:
                 delivery.cancel()
             await _deliver(worker, message)
         return not delivery.cancelled_caught
 
     # From the workers
 
-    async def _from_worker(self, worker: DevWorker, incoming: Incoming) -> None:
+    async def _handle_worker_message(self, worker: DevWorker, incoming: Incoming) -> None:
         for each in incoming.messages if isinstance(incoming, Batch) else (incoming,):
-            message = self._for_client(worker, each)
+            message = self._message_for_client(worker, each)
             if message is not None:
                 await self._write_client(message)
 
-    def _for_client(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
+    def _message_for_client(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
         """Return the message for the client, if any."""
         if isinstance(message, Malformed):
             if message.answers is None:
@@ -338,8 +340,8 @@ class DevRelay:
             reason = f"the answer cannot be read: {message.reply.message}"
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
         if isinstance(message, Response | ErrorResponse):
-            # Besides responses to the relay, those to requests that were answered or cancelled meanwhile are dropped.
-            if worker.is_own(message) or not self._session.answered(message, worker):
+            # Drop responses to the relay itself, and to requests that were answered or cancelled in the meantime.
+            if worker.handle_own_response(message) or not self._session.handle_response(message, worker):
                 return None
             self._notify_answered()
             return message
@@ -349,13 +351,13 @@ class DevRelay:
             self._worker_requests[id] = (worker, message.id)
             return Request(id, message.method, message.params)
         if message.method == _CANCELLED:
-            return self._on_cancel(worker, message.params or {})
+            return self._translate_cancellation(worker, message.params or {})
         is_superseded = worker is not self._current and message.method.endswith(_SUPERSEDED_NOTIFICATIONS)
         return None if is_superseded or self._session.is_repeated(message) else message
 
-    def _on_cancel(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
-        for id, (owner, own) in self._worker_requests.items():
-            if owner is worker and own == params.get("requestId"):
+    def _translate_cancellation(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
+        for id, (owner, worker_id) in self._worker_requests.items():
+            if owner is worker and worker_id == params.get("requestId"):
                 del self._worker_requests[id]
                 return Notification(_CANCELLED, {**params, "requestId": id})
         return None
@@ -367,7 +369,7 @@ class DevRelay:
         with suppress(ConnectionClosed):
             await self._outbox.send(item)
 
-    async def _write(self, written: trio.Event) -> None:
+    async def _write_outbox(self, flushed: trio.Event) -> None:
         try:
             while True:
                 await self._channel.send(await self._outbox.take())
@@ -377,7 +379,7 @@ class DevRelay:
             self._outbox.abort()
             self._client_left.set()
         finally:
-            written.set()
+            flushed.set()
 
 
 async def _deliver(worker: DevWorker, message: Message) -> None:

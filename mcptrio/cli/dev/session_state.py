@@ -1,7 +1,7 @@
 """The state of a client's session, with which another worker can continue it.
 
-The relay of ``mcptrio dev`` keeps it; no tasks, no clock, no I/O. The client has sent its handshake, its log level and
-its subscriptions once, and each new worker receives them again.
+The relay of ``mcptrio dev`` keeps it. The client sends its handshake, its log level and its subscriptions once, and
+each new worker receives them again. This module has no tasks, no clock and no I/O.
 
 Source: MCP 2025-11-25, basic/lifecycle, server/resources "Subscriptions", server/utilities/logging; MCP 2026-07-28,
 basic/patterns/subscriptions.
@@ -44,9 +44,9 @@ class SessionState(Generic[_W]):
         """The client's requests without a response, with their worker."""
         self.batches = False
         """True if the negotiated revision has batches."""
-        self._introduction: Request | None = None
+        self._initialize_request: Request | None = None
         """The answered ``initialize`` request."""
-        self._initialized = False
+        self._is_initialized = False
         self._level: Request | None = None
         self._subscribed: dict[object, Request] = {}
         self._acknowledged: set[RequestId] = set()
@@ -54,36 +54,36 @@ class SessionState(Generic[_W]):
 
     # Messages of the client
 
-    def asked(self, request: Request, worker: _W) -> None:
-        """Note the worker that has to answer a request."""
+    def add_request(self, request: Request, worker: _W) -> None:
+        """Record the worker that has to answer a request."""
         self.waiting[request.id] = (request, worker)
 
-    def cancelled(self, id: object) -> _W | None:
-        """Forget a request that the client has cancelled. Return its worker, if any."""
+    def cancel_request(self, id: object) -> _W | None:
+        """Remove a request that the client has cancelled, and return its worker, if any."""
         if not isinstance(id, str | int) or id not in self.waiting:
             return None
         self._acknowledged.discard(id)
         return self.waiting.pop(id)[1]
 
-    def notified(self, notification: Notification) -> None:
+    def handle_notification(self, notification: Notification) -> None:
         if notification.method == _INITIALIZED:
-            self._initialized = True
+            self._is_initialized = True
 
     # Messages of the workers
 
-    def answered(self, answer: Response | ErrorResponse, worker: _W) -> bool:
-        """Note an answer. Returns whether the client was waiting for it from this worker."""
+    def handle_response(self, answer: Response | ErrorResponse, worker: _W) -> bool:
+        """Record a response. Return whether the client was waiting for it from this worker."""
         if answer.id is None or answer.id not in self.waiting or self.waiting[answer.id][1] is not worker:
             return False
         request, _ = self.waiting.pop(answer.id)
         self._acknowledged.discard(answer.id)
         # A request that was refused has changed nothing, so it is not replayed.
         if isinstance(answer, Response):
-            self._on_response(request, answer.result)
+            self._record_response(request, answer.result)
         return True
 
-    def not_asked(self, request: Request) -> None:
-        """Undo :meth:`asked` for a request that the worker has not accepted."""
+    def remove_request(self, request: Request) -> None:
+        """Undo :meth:`add_request` for a request that the worker has not accepted."""
         self.waiting.pop(request.id, None)
 
     def is_repeated(self, notification: Notification) -> bool:
@@ -100,32 +100,34 @@ class SessionState(Generic[_W]):
     # Another worker
 
     def replay(self, worker: _W) -> list[Message]:
-        """Return the first messages for a new worker, in order. It takes over the open subscriptions."""
+        """Return the first messages for a new worker, in order. The worker takes over the open subscriptions."""
         messages: list[Message] = []
-        if self._introduction is not None:
-            messages.append(self._again(self._introduction))
+        if self._initialize_request is not None:
+            messages.append(self._repeat_request(self._initialize_request))
         # An initialize request without a response moves to the new worker.
         messages += self._requests_to_move(_INITIALIZE, worker)
-        if self._initialized and messages:
+        if self._is_initialized and messages:
             messages.append(Notification(_INITIALIZED))
-        messages += [self._again(each) for each in (self._level, *self._subscribed.values()) if each is not None]
+        messages += [
+            self._repeat_request(each) for each in (self._level, *self._subscribed.values()) if each is not None
+        ]
         messages += self._requests_to_move(_LISTEN, worker)
         return messages
 
     def list_changes(self) -> list[Notification]:
-        """Return notifications in the client's revision that every list may have changed."""
+        """Return notifications, in the client's revision, that all lists may have changed."""
         notifications: list[Notification] = []
         # MCP 2025-11-25, basic/lifecycle: with "initialized", the client reports that it is ready.
-        if self._introduction is not None and self._initialized:
+        if self._initialize_request is not None and self._is_initialized:
             notifications += [Notification(_change_notification(what)) for what in _LISTS]
         for request, _ in self.waiting.values():
             if request.method == _LISTEN:
-                wanted = (request.params or {}).get("notifications")
+                lists = (request.params or {}).get("notifications")
                 notifications += [
                     # In 2026-07-28 a notification names its subscription, and covers only what that has requested.
                     Notification(_change_notification(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
                     for what, member in _LISTS.items()
-                    if isinstance(wanted, dict) and wanted.get(member) is True
+                    if isinstance(lists, dict) and lists.get(member) is True
                 ]
         return notifications
 
@@ -147,10 +149,10 @@ class SessionState(Generic[_W]):
 
     # Private
 
-    def _on_response(self, request: Request, result: dict[str, Any]) -> None:
+    def _record_response(self, request: Request, result: dict[str, Any]) -> None:
         params = request.params or {}
         if request.method == _INITIALIZE:
-            self._introduction = request
+            self._initialize_request = request
             revision = REVISIONS.get(str(result.get("protocolVersion")))
             self.batches = revision is not None and revision.batches
         elif request.method == _SET_LEVEL:
@@ -160,7 +162,7 @@ class SessionState(Generic[_W]):
         elif request.method == _UNSUBSCRIBE:
             self._subscribed.pop(params.get("uri"), None)
 
-    def _again(self, request: Request) -> Request:
+    def _repeat_request(self, request: Request) -> Request:
         # Another id than the client's, which the client would take for its own request.
         return Request(f"{OWN}{next(self._numbers)}", request.method, request.params)
 

@@ -1,6 +1,6 @@
 """The files of a server, and whether they have changed.
 
-The watching task of ``mcptrio dev`` uses them. Nothing is imported to find a file, because a plugin may fail to import
+The relay of ``mcptrio dev`` uses them. Nothing is imported to find a file, because a plugin may fail to import
 while its author changes it. A worker reports the other files that it has imported.
 
 Source: importlib.util.find_spec, which imports nothing for a name without a dot.
@@ -27,7 +27,7 @@ from attrs import frozen
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.discovery import installed_entry_points
 
-__all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported_files", "shown"]
+__all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "file_names", "imported_files"]
 
 _log = logging.getLogger("mcptrio.dev")
 
@@ -74,16 +74,16 @@ class Sources:
         """
         # The import system caches the listings of folders, so it would not find a new module.
         invalidate_caches()
-        found: list[Path] = []
+        paths: list[Path] = []
         left_out = frozenset(without)
         # If only files are served, installed plugins are not looked up.
         for name, points in installed_entry_points().items() if plugins is None or plugins else ():
             if name not in left_out and (plugins is None or name in plugins):
                 for point in points:
                     # find_spec imports the package of a name with a dot.
-                    found += _places(point.value.partition(":")[0].partition(".")[0])
-        folders = tuple(dict.fromkeys(each for each in found if each.is_dir()))
-        single = (each for each in found if not each.is_dir())
+                    paths += _source_paths(point.value.partition(":")[0].partition(".")[0])
+        folders = tuple(dict.fromkeys(each for each in paths if each.is_dir()))
+        single = (each for each in paths if not each.is_dir())
         return cls(files=tuple(dict.fromkeys((*files, *single))), folders=folders)
 
     def all(self) -> Iterator[Path]:
@@ -104,13 +104,13 @@ class SourceWatch:
         self._sources = find()
         self._imported: tuple[Path, ...] = ()
         self._seen: Mapping[Path, _Stamp] = {}
-        self._warned = False
+        self._has_warned = False
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def renew(self) -> None:
-        """Record the present state. Called before a worker starts, so that changes during the start are noticed."""
+        """Record the current state. Call it before a worker starts, so that changes during the start are noticed."""
         # The worker reports an invalid configuration. Until it is corrected, the previous files are watched.
         with suppress(ConfigError, click.UsageError):
             self._sources = self._find()
@@ -124,8 +124,8 @@ class SourceWatch:
         # Files that were watched before keep their stamps, because they may have changed during the start.
         self._seen = {**self._stamps(), **self._seen}
 
-    async def changed(self) -> list[Path]:
-        """Wait for changes since :meth:`renew` until they are complete. Returns the changed files."""
+    async def wait_for_changes(self) -> list[Path]:
+        """Wait until changes since :meth:`renew` are complete, and return the changed files."""
         while True:
             began = perf_counter()
             now = self._stamps()
@@ -144,41 +144,41 @@ class SourceWatch:
         stamps: dict[Path, _Stamp] = {}
         for path in (*self._sources.all(), *self._imported):
             if len(stamps) >= MAX_FILES:
-                if not self._warned:
-                    self._warned = True
-                    _log.warning("more than %d files: those beyond are not watched", MAX_FILES)
+                if not self._has_warned:
+                    self._has_warned = True
+                    _log.warning("more than %d source files: the others are not watched", MAX_FILES)
                 break
             # A file that does not exist has no stamp, so creating or deleting it is a change too.
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError:
                 continue
             # With the inode: editors that replace a file may keep its time and size.
-            stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return stamps
 
 
 def imported_files() -> list[str]:
     """Return the files of imported modules, without Python's, installed distributions' and mcptrio's."""
     installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    ours = Path(__file__).resolve().parents[2]
-    found: set[str] = set()
+    mcptrio_folder = Path(__file__).resolve().parents[2]
+    files: set[str] = set()
     # A copy, because another thread may import modules during the loop.
     for module in tuple(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and os.path.isabs(file) and file.endswith(".py"):
             folders = Path(file).resolve().parents
-            if ours not in folders and not any(each in folders for each in installed):
-                found.add(file)
-    return sorted(found)[:MAX_FILES]
+            if mcptrio_folder not in folders and not any(each in folders for each in installed):
+                files.add(file)
+    return sorted(files)[:MAX_FILES]
 
 
-def shown(paths: Sequence[Path]) -> str:
+def file_names(paths: Sequence[Path]) -> str:
     names = ", ".join(path.name for path in paths[:_MAX_NAMED_FILES])
     return names if len(paths) <= _MAX_NAMED_FILES else f"{names} and {len(paths) - _MAX_NAMED_FILES} more"
 
 
-def _places(module: str) -> list[Path]:
+def _source_paths(module: str) -> list[Path]:
     """Return the folders of a package, or the file of a module; empty if there is none."""
     try:
         spec = find_spec(module)

@@ -1,7 +1,7 @@
 """One worker of ``mcptrio dev``: a child process that serves its standard input and output.
 
 The relay starts it and owns its task. A worker is ready when it has sent its first responses, because its plugins are
-registered and their lifespans are open by then. If one of them fails, the worker exits before.
+registered and their lifespans are open by then. If one of them fails, the worker exits without a response.
 
 Source: MCP 2026-07-28, server/discover.
 """
@@ -33,8 +33,8 @@ FILES: Final = "mcptrio/dev/files"
 
 _MAX_QUEUED_MESSAGES: Final = 1000
 """Queued messages for the worker; when full, the client waits."""
-_PROBE: Final = f"{OWN}0"
-_ASKED: Final = f"{OWN}files"
+_PROBE_ID: Final = f"{OWN}0"
+_FILES_ID: Final = f"{OWN}files"
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds for queued messages at its end."""
 _MAX_FAILURE_LINES: Final = 5
@@ -61,20 +61,20 @@ class DevWorker:
         self.ready_since: float | None = None
         self.files: tuple[Path, ...] = ()
         """The files that the worker has imported, once it is ready."""
-        self._awaited = {_PROBE, _ASKED}
+        self._awaited_ids = {_PROBE_ID, _FILES_ID}
         self.failure = ""
         """The reason why it ended, in a few lines."""
         self.has_logged_failure = False
-        """True once the worker has written the reason to standard error, which it shares with us."""
+        """True once the worker has written the reason to standard error, which it shares with this process."""
         self._leaving = trio.Event()
 
     async def run(self) -> None:
         """Run the process until it ends or :meth:`leave` is called, and clean up."""
         try:
             async with self._start() as channel:
-                # Its answer proves that the lifespans are open: a server answers nothing before.
-                await self.outbox.send(_own(_PROBE, "server/discover"))
-                await self.outbox.send(_own(_ASKED, FILES))
+                # The response proves that the lifespans are open: a server answers no request before.
+                await self.outbox.send(_own_request(_PROBE_ID, "server/discover"))
+                await self.outbox.send(_own_request(_FILES_ID, FILES))
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write, channel)
                     nursery.start_soon(self._read, channel)
@@ -104,15 +104,15 @@ class DevWorker:
     def leave(self) -> None:
         self._leaving.set()
 
-    def is_own(self, answer: Response | ErrorResponse) -> bool:
-        """Return whether this is the response to a request of the relay itself."""
+    def handle_own_response(self, answer: Response | ErrorResponse) -> bool:
+        """Handle a response to a request of the relay itself. Return False for other responses."""
         if not isinstance(answer.id, str) or not answer.id.startswith(OWN):
             return False
-        if answer.id == _ASKED and isinstance(answer, Response):
+        if answer.id == _FILES_ID and isinstance(answer, Response):
             self.files = tuple(Path(str(each)) for each in answer.result.get("files", ()))
-        if answer.id in self._awaited:
-            self._awaited.remove(answer.id)
-            if not self._awaited:
+        if answer.id in self._awaited_ids:
+            self._awaited_ids.remove(answer.id)
+            if not self._awaited_ids:
                 self.ready_since = trio.current_time()
                 self.settled.set()
         return True
@@ -135,7 +135,7 @@ class DevWorker:
             self.leave()
 
 
-def _own(id: str, method: str) -> Request:
+def _own_request(id: str, method: str) -> Request:
     # A per-request revision, because the handshake belongs to the client.
     meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
     return Request(id, method, {"_meta": meta})

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.help_pages import CLICommand, CLIGroup, split_passed_on
-from mcptrio.cli.host.status import file_statuses, lines, values_of
+from mcptrio.cli.help_pages import CLICommand, CLIGroup, split_at_dashes
+from mcptrio.cli.host.status import file_statuses, lines, status_as_json
 from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host
 from mcptrio.cli.install.launches import launch_command, launch_warning
 from mcptrio.cli.install.machine import Machine
@@ -50,8 +50,8 @@ class _InstallCommand(CLICommand):
     sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args, passed_on = split_passed_on(args)
-        ctx.obj = passed_on or ()
+        args, serve_options = split_at_dashes(args)
+        ctx.obj = serve_options or ()
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -59,7 +59,7 @@ class _InstallCommand(CLICommand):
 
 
 _HOSTS = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
-_NAME = click.option("--name", default="mcptrio", show_default=True, help="The name of the entry.")
+_NAME = click.option("--name", metavar="NAME", default="mcptrio", show_default=True, help="The name of the entry.")
 _SCOPE = click.option(
     "--scope",
     type=OneOf(["user", "project"]),
@@ -76,9 +76,9 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would ch
 @_SCOPE
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME|FILE.py", help="Serve this plugin; repeat for more.")
 @click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out.")
-@click.option("--config", type=click.Path(path_type=Path), help="Serve with this file; by default ./mcptrio.toml.")
+@click.option("--config", type=click.Path(path_type=Path), help="Serve with this file.  [default: ./mcptrio.toml]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this variable for the server; repeat for more.")
-@click.option("--url", help="Connect to a server at this URL instead of starting one.")
+@click.option("--url", metavar="URL", help="Connect to a server at this URL instead of starting one.")
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="With --url: send this header; repeat for more."
 )
@@ -97,15 +97,15 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
     -- are passed to `mcptrio serve`.
     """
     machine = Machine.here()
-    target = _target(options, ctx.obj, machine)
+    target = _read_target(options, ctx.obj, machine)
     if options["prints"]:
-        for host in _kinds(hosts, machine, scope):
+        for host in _find_hosts(hosts, machine, scope):
             click.echo(snippet(host, name, target), nl=False)
         return
     if (warning := launch_warning()) is not None and isinstance(target, Command):
         click.echo(f"mcptrio: {warning}", err=True)
     plan = partial(plan_install, name=name, target=target, force=options["force"])
-    _carry_out(ctx, hosts, machine, scope, plan, name, dry_run=options["dry_run"])
+    _apply_plans(ctx, hosts, machine, scope, plan, name, dry_run=options["dry_run"])
 
 
 @command.command("uninstall")
@@ -121,12 +121,18 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
     If nothing else has changed, the file is restored to the byte.
     """
     plan = partial(plan_uninstall, name=name, force=force)
-    _carry_out(ctx, hosts, Machine.here(), scope, plan, name, dry_run=dry_run)
+    _apply_plans(ctx, hosts, Machine.here(), scope, plan, name, dry_run=dry_run)
 
 
 @command.command("status")
 @click.argument("hosts", metavar="[HOST...]", nargs=-1)
-@click.option("--name", default="mcptrio", show_default=True, help="An entry to show in addition to those of mcptrio.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    default="mcptrio",
+    show_default=True,
+    help="An entry to show in addition to those of mcptrio.",
+)
 @click.option("--check", is_flag=True, help="Start the servers in the user's files, and request their tools.")
 @click.option("--check-project", is_flag=True, help="The same for the files of the project in this folder.")
 @json_option
@@ -140,19 +146,19 @@ def _status(
     """
     machine = Machine.here()
     # Without names, all hosts are shown, also those that are not installed.
-    kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
-    wanted: dict[Scope, bool] = {"user": check, "project": check_project}
-    found = file_statuses(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
+    kinds = [*HOSTS.values()] if not hosts else _find_hosts(hosts, machine, None)
+    checks: dict[Scope, bool] = {"user": check, "project": check_project}
+    statuses = file_statuses(kinds, machine, name, checked=[scope for scope, is_wanted in checks.items() if is_wanted])
     if as_json:
-        print_json({"files": [values_of(each) for each in found]})
+        print_json({"files": [status_as_json(each) for each in statuses]})
     else:
-        for line in lines(found, TerminalLayout.of_stdout()):
+        for line in lines(statuses, TerminalLayout.of_stdout()):
             click.echo(line)
-    if any(each.is_wrong for each in found):
+    if any(each.is_wrong for each in statuses):
         ctx.exit(1)
 
 
-def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
+def _find_hosts(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
     kinds: dict[str, HostKind] = {}
     for name in names:
         if name != _ALL:
@@ -163,40 +169,46 @@ def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[
             if host.is_found(machine) and (scope is None or scope in host.files(machine)):
                 kinds[host.id] = host
     if not kinds:
-        raise ConfigError("HOST: expected a host; none of the known hosts is found here")
+        raise ConfigError(
+            "HOST: expected an installed application, found none; `mcptrio host status` lists the known ones"
+        )
     return list(kinds.values())
 
 
-def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machine) -> Command | Endpoint:
+def _read_target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machine) -> Command | Endpoint:
     url = options["url"]
     if url is None:
-        # An entry with a command has no headers, so they would be dropped silently.
+        # An entry with a command has no headers, so they would be ignored silently.
         if options["headers"]:
-            raise click.UsageError("--header can only be used with --url")
+            raise click.UsageError("expected --url with --header, got --header without it")
         # Checked now, because the host application would hide this error of the server.
         names = [name for name in options["plugins"] if not name.endswith(".py") and name != MOUNT]
         check_offered(names, installed_entry_points())
-        given = {name: options[name] for name in ("plugins", "no_plugins", "config")}
-        return launch_command(machine.project, **given, arguments=arguments, env=_pairs("--env", options["env"]))
+        serve_options = {name: options[name] for name in ("plugins", "no_plugins", "config")}
+        return launch_command(
+            machine.project, **serve_options, arguments=arguments, env=_parse_pairs("--env", options["env"])
+        )
     if arguments or any(options[name] for name in ("plugins", "no_plugins", "config", "env")):
-        raise click.UsageError("--url reaches a server that runs: it takes no plugins, configuration or variables")
+        raise click.UsageError(
+            "--url connects to a running server: it cannot be used with plugins, --config, --env or options after --"
+        )
     if not url.startswith(("http://", "https://")):
         raise click.UsageError("--url: expected an http or https URL, got something else")
-    return Endpoint(url=url, headers=_pairs("--header", options["headers"]))
+    return Endpoint(url=url, headers=_parse_pairs("--header", options["headers"]))
 
 
-def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
-    found = {}
+def _parse_pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
+    pairs = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not name or not sign:
             # The value is not shown, since it may be a secret.
             raise click.UsageError(f"{option}: expected NAME=VALUE, got something else")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
-def _carry_out(
+def _apply_plans(
     ctx: click.Context,
     names: Sequence[str],
     machine: Machine,
@@ -207,11 +219,10 @@ def _carry_out(
     dry_run: bool,
 ) -> None:
     is_refused = False
-    for host in _kinds(names, machine, scope):
+    for host in _find_hosts(names, machine, scope):
         try:
             planned = plan(host, host.file(machine, scope))
-            # _describe_plan also writes the file.
-            for line in _describe_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
+            for line in _apply_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
                 if line:
                     click.echo(line)
         # The other hosts do not depend on this one, and continue.
@@ -222,13 +233,14 @@ def _carry_out(
         ctx.exit(2)
 
 
-def _describe_plan(planned: InstallPlan, name: str) -> Iterator[str]:
-    kept = planned.carry_out()
-    yield f"{planned.host.title}: {name} {planned.does}: {printable(str(planned.path))}"
+def _apply_plan(planned: InstallPlan, name: str) -> Iterator[str]:
+    """Write the file, and yield lines about it."""
+    backup = planned.carry_out()
+    yield f"{planned.host.title}: {name} {planned.outcome}: {printable(str(planned.path))}"
     if planned.others:
         names = ", ".join(printable(each) for each in planned.others)
         yield f"  it has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
-    if kept is not None:
-        yield f"  backup of the previous file: {printable(str(kept))}"
-    if planned.does in ("added", "changed") and planned.host.then:
-        yield f"  {planned.host.then}"
+    if backup is not None:
+        yield f"  backup of the previous file: {printable(str(backup))}"
+    if planned.outcome in ("added", "changed") and planned.host.next_step:
+        yield f"  {planned.host.next_step}"

@@ -20,14 +20,14 @@ from typing import Any
 import trio
 from attrs import evolve, field, frozen
 
-from mcptrio.cli.client.exit_codes import line_of, only
+from mcptrio.cli.client.exit_codes import line_of, root_error
 from mcptrio.cli.install.documents import entry_at, parse
 from mcptrio.cli.install.edits import Unreadable
 from mcptrio.cli.install.entries import is_ours
-from mcptrio.cli.install.files import decoded, read
+from mcptrio.cli.install.files import decode_text, read
 from mcptrio.cli.install.hosts import HostKind, Scope
 from mcptrio.cli.install.machine import Machine
-from mcptrio.cli.terminal.layout import TerminalLayout, counted
+from mcptrio.cli.terminal.layout import TerminalLayout, count_text
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.locations import SourceLocation
@@ -36,7 +36,7 @@ from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError, MCPTrioError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["FileStatus", "file_statuses", "lines", "values_of"]
+__all__ = ["FileStatus", "file_statuses", "lines", "status_as_json"]
 
 _ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each response."""
@@ -44,7 +44,7 @@ _ANSWER_TIMEOUT = 20.0
 _MAX_TOOLS = 10_000
 _MAX_WARNINGS = 20
 """Warnings of a server that are shown; the last ones."""
-_LOGGED = re.compile(r"\S+ \S+ (?:WARNING|ERROR|CRITICAL) +\S+: (.*)")
+_LOG_WARNING = re.compile(r"\S+ \S+ (?:WARNING|ERROR|CRITICAL) +\S+: (.*)")
 
 
 @frozen(kw_only=True)
@@ -77,8 +77,8 @@ class FileStatus:
 
     Args:
         is_found: True if the host application is found.
-        is_there: True if the file exists.
-        entries: Our entries, and the requested one.
+        exists: True if the file exists.
+        entries: The entries of mcptrio, and the requested one.
         problem: The reason why it cannot be read.
     """
 
@@ -86,7 +86,7 @@ class FileStatus:
     scope: Scope
     path: Path
     is_found: bool
-    is_there: bool = True
+    exists: bool = True
     entries: tuple[InstalledEntry, ...] = ()
     problem: str | None = None
 
@@ -104,14 +104,14 @@ def file_statuses(
         name: An entry that is shown even if it may not be mcptrio's, such as a URL.
         checked: The scopes whose servers are started or reached, one after another.
     """
-    found = []
+    statuses = []
     for host in kinds:
         is_found = host.is_found(machine)
         for scope, path in host.files(machine).items():
             status = FileStatus(host=host, scope=scope, path=path, is_found=is_found)
             try:
                 original = read(path)
-                servers = entry_at(parse(host.format, decoded(path, original.data)[1]), (host.key,))
+                servers = entry_at(parse(host.format, decode_text(path, original.data)[1]), (host.key,))
             except ConfigError as error:
                 status = evolve(status, problem=str(error))
             except Unreadable as problem:
@@ -119,21 +119,21 @@ def file_statuses(
             else:
                 entries = list(_entries(host, servers, name)) if isinstance(servers, Mapping) else []
                 if scope in checked:
-                    entries = [_asked(each, host, machine) for each in entries]
-                status = evolve(status, is_there=original.data is not None, entries=tuple(entries))
-            found.append(status)
-    return found
+                    entries = [_check_entry(each, host, machine) for each in entries]
+                status = evolve(status, exists=original.data is not None, entries=tuple(entries))
+            statuses.append(status)
+    return statuses
 
 
-def lines(found: Sequence[FileStatus], layout: TerminalLayout) -> Iterator[str]:
+def lines(statuses: Sequence[FileStatus], layout: TerminalLayout) -> Iterator[str]:
     """Yield lines for people: the files with an entry, and one line per host application without one."""
-    for each in found:
+    for each in statuses:
         host = each.host
         if not each.entries and each.problem is None:
-            same = [other for other in found if other.host is host]
+            files_of_host = [other for other in statuses if other.host is host]
             # One line for a host application without an entry, although it may have two files.
-            if (each.scope == "user" or host.user is None) and not any(other.entries for other in same):
-                paths = ", ".join(str(other.path) for other in same)
+            if (each.scope == "user" or host.user is None) and not any(other.entries for other in files_of_host):
+                paths = ", ".join(str(other.path) for other in files_of_host)
                 absent = "not installed" if each.is_found else "not found"
                 yield layout.wrap(f"{absent}: {printable(paths)}", "dim", label=f"{host.title} ({host.id}): ")
             continue
@@ -143,7 +143,7 @@ def lines(found: Sequence[FileStatus], layout: TerminalLayout) -> Iterator[str]:
         for entry in each.entries:
             off = " (switched off)" if entry.is_off else ""
             yield layout.wrap(
-                f"{printable(_shown(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: "
+                f"{printable(_describe_target(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: "
             )
             yield from (layout.wrap(printable(text), "red", indent="    ", label="! ") for text in entry.problems)
             if entry.answer:
@@ -153,19 +153,19 @@ def lines(found: Sequence[FileStatus], layout: TerminalLayout) -> Iterator[str]:
                 yield layout.wrap(printable(text), "yellow", indent="    ", label="warning: ")
 
 
-def values_of(status: FileStatus) -> dict[str, Any]:
+def status_as_json(status: FileStatus) -> dict[str, Any]:
     return {
         "host": status.host.id,
         "title": status.host.title,
         "scope": status.scope,
         "path": str(status.path),
         "found": status.is_found,
-        "exists": status.is_there,
+        "exists": status.exists,
         "problem": status.problem,
         "entries": [
             {
                 "name": entry.name,
-                "shown": _shown(entry),
+                "shown": _describe_target(entry),
                 "enabled": not entry.is_off,
                 "problems": list(entry.problems),
                 "answer": entry.answer or None,
@@ -211,7 +211,7 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
             yield f"{value} does not exist"
 
 
-def _shown(entry: InstalledEntry) -> str:
+def _describe_target(entry: InstalledEntry) -> str:
     target = entry.target
     if isinstance(target, Endpoint):
         # Without the query and the user part, which may contain secrets.
@@ -222,7 +222,7 @@ def _shown(entry: InstalledEntry) -> str:
     return "?"
 
 
-def _asked(entry: InstalledEntry, host: HostKind, machine: Machine) -> InstalledEntry:
+def _check_entry(entry: InstalledEntry, host: HostKind, machine: Machine) -> InstalledEntry:
     """Return the entry with its server's answer and warnings."""
     target = entry.target
     # A command that is not mcptrio's is not started: a file may contain any program.
@@ -235,9 +235,9 @@ def _asked(entry: InstalledEntry, host: HostKind, machine: Machine) -> Installed
         # Hosts with JSON files replace variables such as ${env:TOKEN} before they start a server; so does the check.
         if host.format == "json":
             target = _expand(target, entry.name, host, machine)
-        answer = trio.run(_ask, target)
+        answer = trio.run(_check_server, target)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
-        failure = only(error)
+        failure = root_error(error)
         if not isinstance(failure, (MCPTrioError, OSError)):
             raise
         return evolve(entry, answer=f"! {line_of(failure)}")
@@ -246,8 +246,8 @@ def _asked(entry: InstalledEntry, host: HostKind, machine: Machine) -> Installed
 
 def _warnings_in(line: str) -> Iterator[str]:
     """Yield the message of a line of mcptrio's log, as text or JSON, if it is a warning or worse."""
-    if (found := _LOGGED.match(line)) is not None:
-        yield found[1]
+    if (match := _LOG_WARNING.match(line)) is not None:
+        yield match[1]
     elif line.startswith("{"):
         with suppress(ValueError):
             record = json.loads(line)
@@ -264,7 +264,7 @@ def _expand(target: Command | Endpoint, name: str, host: HostKind, machine: Mach
     return evolve(target, env={key: variables.expand(value, place.at(key)) for key, value in target.env.items()})
 
 
-async def _ask(target: Command | Endpoint) -> str:
+async def _check_server(target: Command | Endpoint) -> str:
     timeouts = ClientTimeouts(
         connect=_ANSWER_TIMEOUT, probe=_ANSWER_TIMEOUT / 2, idle=_ANSWER_TIMEOUT, request=_ANSWER_TIMEOUT
     )
@@ -277,7 +277,7 @@ async def _ask(target: Command | Endpoint) -> str:
                 count += 1
                 if count >= _MAX_TOOLS:
                     break
-        took = trio.current_time() - began
+        seconds = trio.current_time() - began
         info = client.server_info
         name = f"{info.name} {info.version}" if info is not None else client.name
-        return f"answers: {name}, {client.revision}, {counted(count, 'tools')}, {took:.1f} s"
+        return f"answers: {name}, {client.revision}, {count_text(count, 'tools')}, {seconds:.1f} s"

@@ -25,7 +25,7 @@ from mcptrio.cli.inspect.lint import (
     lint_tools,
 )
 from mcptrio.cli.terminal.console import readable
-from mcptrio.cli.terminal.layout import Style, counted
+from mcptrio.cli.terminal.layout import Style, count_text
 from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.tokens import estimated_tokens
@@ -79,7 +79,7 @@ async def command(cmd: CommandContext, strict: bool) -> int:
 
 
 async def _list_all(cmd: CommandContext) -> _Lists:
-    """Request each list with raw requests: the client would leave entries out, and check capabilities."""
+    """Request all lists, with raw requests: the client's methods check capabilities and omit invalid entries."""
     lists = _Lists()
     capabilities = cmd.client.capabilities
     for kind, (method, member) in _METHODS.items():
@@ -88,7 +88,7 @@ async def _list_all(cmd: CommandContext) -> _Lists:
         items = getattr(lists, kind)
         pages = 0
         try:
-            async for page in _pages(cmd, method):
+            async for page in _request_pages(cmd, method):
                 items.extend(getattr(page, member))
                 pages += 1
         except MCPError as error:
@@ -107,7 +107,7 @@ async def _list_all(cmd: CommandContext) -> _Lists:
     return lists
 
 
-async def _pages(cmd: CommandContext, method: str) -> AsyncIterator[Any]:
+async def _request_pages(cmd: CommandContext, method: str) -> AsyncIterator[Any]:
     cursor: str | None = None
     # Bounded, because a server can return pages without end.
     for _ in range(_MAX_PAGES):
@@ -126,7 +126,7 @@ def _lint(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
         yield LintFinding("note", "server", f"speaks {revision.version}; the newest is {LATEST.version}")
     info = client.server_info
     if info is None or not info.name or not info.version:
-        yield LintFinding("note", "server", "does not say its name and version")
+        yield LintFinding("note", "server", "does not send its name and version")
     else:
         yield from lint_text("server", info.name, info.title, info.description)
     yield from lint_text("instructions", client.instructions)
@@ -159,10 +159,14 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
     console, client = cmd.console, cmd.client
     layout, info = console.layout, client.server_info
     name = f"{info.title or info.name} {info.version}" if info is not None else "does not say"
-    rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(cmd)) or "nothing")]
+    rows = [
+        ("server", name),
+        ("revision", client.revision),
+        ("declares", ", ".join(_declared_capabilities(cmd)) or "nothing"),
+    ]
     rows.extend((kind, str(len(getattr(lists, kind)))) for kind in _METHODS)
     if lists.tools:
-        rows.append(("cost", f"about {counted(sum(map(estimated_tokens, lists.tools)), 'tokens')} for the tools"))
+        rows.append(("cost", f"about {count_text(sum(map(estimated_tokens, lists.tools)), 'tokens')} for the tools"))
     for label, text in rows:
         console.print_painted(layout.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
@@ -183,18 +187,18 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
 def _show_tool(cmd: CommandContext, tool: Tool) -> None:
     console = cmd.console
     hints = tool.annotations
-    notes = [f"about {counted(estimated_tokens(tool), 'tokens')}"]
+    notes = [f"about {count_text(estimated_tokens(tool), 'tokens')}"]
     if hints is not None:
         notes.extend(
             text
             # Annotations are claims of a server that may be untrusted (2026-07-28, server/tools).
-            for text, is_told in (
+            for text, is_set in (
                 ("claims to be read-only", hints.read_only_hint),
                 ("claims to be destructive", hints.destructive_hint),
                 ("claims to be idempotent", hints.idempotent_hint),
                 ("claims to be open-world", hints.open_world_hint),
             )
-            if is_told
+            if is_set
         )
     console.print()
     console.print_painted(console.layout.wrap(f"({'; '.join(notes)})", "cyan", label=f"{printable(tool.name)}  "))
@@ -209,15 +213,15 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
         console.print_painted(console.layout.wrap(f"{printable(key)}: {text}", indent="      "))
 
 
-def _declared(cmd: CommandContext) -> Iterator[str]:
+def _declared_capabilities(cmd: CommandContext) -> Iterator[str]:
     capabilities = cmd.client.capabilities
     for kind in ("tools", "resources", "prompts"):
         capability = getattr(capabilities, kind)
         if capability is not None:
-            tells = ["changes of the list"] if capability.list_changed else []
+            reports = ["changes of the list"] if capability.list_changed else []
             if getattr(capability, "subscribe", False):
-                tells.append("changes of each")
-            yield f"{kind} (reports {' and '.join(tells)})" if tells else kind
+                reports.append("changes of each")
+            yield f"{kind} (reports {' and '.join(reports)})" if reports else kind
     for kind in ("completions", "logging"):
         if getattr(capabilities, kind) is not None:
             yield kind

@@ -47,6 +47,8 @@ MAX_SCHEMA_CHARS = 10_000
 """Characters as JSON."""
 _MAX_TEXTS = 500
 """Texts of one schema that are examined."""
+_MAX_NAMED_ARGUMENTS = 8
+"""Arguments without a description that are named."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 # RFC 3986 section 3.1.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -65,7 +67,7 @@ def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[
     Args:
         sends_param_headers: True if this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
-    yield from _twice("tool", (tool.name for tool in tools))
+    yield from _lint_duplicates("tool", (tool.name for tool in tools))
     for tool in tools:
         where = f"tool {quote_name(tool.name)}"
         yield from _lint_name(where, tool.name)
@@ -81,15 +83,17 @@ def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[
             yield LintFinding("note", where, "is marked as read-only and as not idempotent")
         # Every text that reaches a model, also inside schemas.
         titles = [tool.name, tool.title, hints.title if hints is not None else None, tool.description]
-        yield from lint_text(where, *titles, *_texts(tool.input_schema), *_texts(tool.output_schema or {}))
+        yield from lint_text(
+            where, *titles, *_schema_texts(tool.input_schema), *_schema_texts(tool.output_schema or {})
+        )
 
 
 def lint_prompts(prompts: Sequence[Prompt]) -> Iterator[LintFinding]:
-    yield from _twice("prompt", (prompt.name for prompt in prompts))
+    yield from _lint_duplicates("prompt", (prompt.name for prompt in prompts))
     for prompt in prompts:
         where = f"prompt {quote_name(prompt.name)}"
         yield from _lint_description(where, prompt.description)
-        yield from _twice(f"{where}: argument", (argument.name for argument in prompt.arguments))
+        yield from _lint_duplicates(f"{where}: argument", (argument.name for argument in prompt.arguments))
         undescribed = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
         if undescribed:
             yield LintFinding("note", where, f"no description of {', '.join(undescribed)}")
@@ -99,7 +103,7 @@ def lint_prompts(prompts: Sequence[Prompt]) -> Iterator[LintFinding]:
 
 
 def lint_resources(resources: Sequence[Resource]) -> Iterator[LintFinding]:
-    yield from _twice("resource", (resource.uri for resource in resources))
+    yield from _lint_duplicates("resource", (resource.uri for resource in resources))
     for resource in resources:
         where = f"resource {quote_name(resource.uri)}"
         if not _SCHEME.match(resource.uri):
@@ -110,7 +114,7 @@ def lint_resources(resources: Sequence[Resource]) -> Iterator[LintFinding]:
 
 
 def lint_templates(templates: Sequence[ResourceTemplate]) -> Iterator[LintFinding]:
-    yield from _twice("template", (template.uri_template for template in templates))
+    yield from _lint_duplicates("template", (template.uri_template for template in templates))
     for template in templates:
         where = f"template {quote_name(template.uri_template)}"
         try:
@@ -124,8 +128,7 @@ def lint_templates(templates: Sequence[ResourceTemplate]) -> Iterator[LintFindin
 
 def lint_text(where: str, *texts: str | None) -> Iterator[LintFinding]:
     """Yield each suspicious part of some texts once."""
-    found = dict.fromkeys(what for text in texts if text for what in suspicious_parts(text))
-    for what in found:
+    for what in dict.fromkeys(what for text in texts if text for what in suspicious_parts(text)):
         yield LintFinding("warning", where, what)
 
 
@@ -157,8 +160,8 @@ def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterato
         check_header_annotations(schema)
     except ValueError as error:
         # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
-        left_out = "; clients leave it out over HTTP" if sends_param_headers else ""
-        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{left_out}")
+        consequence = "; clients leave it out over HTTP" if sends_param_headers else ""
+        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{consequence}")
     known = properties(schema, schema)
     undescribed = [
         quote_name(name)
@@ -166,12 +169,14 @@ def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterato
         if not (isinstance(member, Mapping) and (member.get("description") or member.get("title")))
     ]
     if undescribed:
-        shown = ", ".join(undescribed[:8]) + (", …" if len(undescribed) > 8 else "")
-        yield LintFinding("note", where, f"no description of {shown}")
+        names = ", ".join(undescribed[:_MAX_NAMED_ARGUMENTS]) + (
+            ", …" if len(undescribed) > _MAX_NAMED_ARGUMENTS else ""
+        )
+        yield LintFinding("note", where, f"no description of {names}")
     needed = schema.get("required")
     for name in needed if isinstance(needed, list) else ():
         if isinstance(name, str) and name not in known:
-            what = f"inputSchema: {quote_name(name)} is required, but not described"
+            what = f"inputSchema: {quote_name(name)} is required, but not in properties"
             yield LintFinding("warning", where, what)
 
 
@@ -180,26 +185,26 @@ def _lint_schema(where: str, what: str, schema: Mapping[str, Any]) -> Iterator[L
         Validator(dict(schema))
     except ValueError as error:
         yield LintFinding("error", where, f"{what}: {str(error).removeprefix('schema: ')}")
-    # Python's text is about as long as JSON.
+    # The repr of a schema is about as long as its JSON.
     size = len(str(schema))
     if size > MAX_SCHEMA_CHARS:
         yield LintFinding("warning", where, f"{what}: about {size} characters")
 
 
-def _twice(what: str, names: Iterable[str]) -> Iterator[LintFinding]:
+def _lint_duplicates(what: str, names: Iterable[str]) -> Iterator[LintFinding]:
     for name, count in Counter(names).items():
         if count > 1:
             yield LintFinding("error", f"{what} {quote_name(name)}", f"is listed {count} times")
 
 
-def _texts(schema: Any) -> Iterator[str]:
+def _schema_texts(schema: Any) -> Iterator[str]:
     """Yield the texts of a schema, including names of members."""
     queue: list[Any] = [schema]
-    seen = 0
-    while queue and seen < _MAX_TEXTS:
+    count = 0
+    while queue and count < _MAX_TEXTS:
         each = queue.pop(0)
         if isinstance(each, str):
-            seen += 1
+            count += 1
             # A model reads the names of properties too, so a name can contain an instruction.
             yield each
         elif isinstance(each, Mapping):

@@ -73,39 +73,39 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def suspicious_parts(text: str) -> Iterator[str]:
-    """Iterate over the findings in a text, printable: ``has invisible characters: U+200B ZERO WIDTH SPACE``."""
+    """Yield the findings in a text as printable lines: ``has invisible characters: U+200B ZERO WIDTH SPACE``."""
     text = text[:_MAX_TEXT_CHARS]
     if hidden := _hidden_characters(text):
-        names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
+        names = ", ".join(_character_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
         yield f"has invisible characters: {names}{', …' if len(hidden) > _MAX_NAMED_CHARACTERS else ''}"
     for what, pattern in _PATTERNS:
         if match := pattern.search(text):
-            yield f'{what}: "{_shown(text, match)}"'
+            yield f'{what}: "{_excerpt(text, match)}"'
 
 
 def _hidden_characters(text: str) -> list[str]:
     # Nearly all texts are plain ASCII, for which no category has to be looked up.
     if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
         return []
-    return list(dict.fromkeys(each for at, each in enumerate(text) if _is_hidden(text, at, each)))
+    return list(dict.fromkeys(each for index, each in enumerate(text) if _is_hidden(text, index, each)))
 
 
-def _is_hidden(text: str, at: int, character: str) -> bool:
+def _is_hidden(text: str, index: int, character: str) -> bool:
     if character in "\n\r\t":
         return False
     category = unicodedata.category(character)
-    before = unicodedata.category(text[at - 1]) if at else ""
+    before = unicodedata.category(text[index - 1]) if index else ""
     if _SELECTORS.match(character) or character == _JOINER:
         # Emoji contain these characters: a single one after a picture, not several in a row.
-        return not (before in ("So", "Sk") or (character == _JOINER and text[at - 1 : at] == _EMOJI_STYLE))
+        return not (before in ("So", "Sk") or (character == _JOINER and text[index - 1 : index] == _EMOJI_STYLE))
     return category in _HIDDEN or category == "Cc"
 
 
-def _name(character: str) -> str:
+def _character_name(character: str) -> str:
     return f"U+{ord(character):04X} {unicodedata.name(character, 'without a name')}"
 
 
-def _shown(text: str, match: re.Match[str]) -> str:
+def _excerpt(text: str, match: re.Match[str]) -> str:
     begin = max(match.start() - _CONTEXT_CHARS, 0)
     end = min(match.end() + _CONTEXT_CHARS, match.start() + _MAX_QUOTED_CHARS, len(text))
     part = " ".join(text[begin:end].split())

@@ -41,7 +41,7 @@ def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> st
     before = format.parse(text)
     after = format.put(text, keys, entry)
     # The editors work on text. Parsing the result finds any mistake before the file is written.
-    return _check(format, after, _with(before, keys, entry), keys)
+    return _check(format, after, _with_entry(before, keys, entry), keys)
 
 
 def remove(name: FormatName, text: str, keys: Keys) -> str:
@@ -55,7 +55,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
     # Unchanged, to the byte: there is nothing to remove.
     if entry_at(before, keys) is None:
         return text
-    return _check(format, format.remove(text, keys), _with(before, keys, None), keys)
+    return _check(format, format.remove(text, keys), _with_entry(before, keys, None), keys)
 
 
 def entry_at(value: Any, keys: Keys) -> Any:
@@ -69,18 +69,20 @@ def _check(format: ModuleType, text: str, expected: Any, keys: Keys) -> str:
     try:
         got = format.parse(text)
     except Unreadable:
-        raise Uneditable("expected a file that can be edited in place, got one that would not be read again") from None
-    if not _is_same(_prune(got, keys), _prune(expected, keys)):
-        raise Uneditable("expected a file that can be edited in place, got one in which more would change")
+        raise Uneditable(
+            "expected a file that can be edited in place, got one that would be invalid afterwards"
+        ) from None
+    if not _is_same(_prune_empty_tables(got, keys), _prune_empty_tables(expected, keys)):
+        raise Uneditable("expected a file that can be edited in place, got one in which other entries would change")
     return text
 
 
-def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
+def _with_entry(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
     """Return a copy with the entry; ``None`` removes it."""
     key, *rest = keys
     copy = dict(value) if isinstance(value, Mapping) else {}
     if rest:
-        copy[key] = _with(copy.get(key), tuple(rest), entry)
+        copy[key] = _with_entry(copy.get(key), tuple(rest), entry)
     elif entry is None:
         copy.pop(key, None)
     else:
@@ -88,11 +90,11 @@ def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
     return copy
 
 
-def _prune(value: Any, keys: Keys) -> Any:
+def _prune_empty_tables(value: Any, keys: Keys) -> Any:
     """Remove empty tables around the entry: TOML has none, and YAML may write them as null."""
     if not isinstance(value, Mapping) or len(keys) < 2 or keys[0] not in value:
         return value
-    inner = _prune(value[keys[0]], keys[1:])
+    inner = _prune_empty_tables(value[keys[0]], keys[1:])
     copy = {**value, keys[0]: inner}
     if inner is None or inner == {}:
         del copy[keys[0]]

@@ -1,6 +1,6 @@
-"""Edits of a text: replaced characters, and the style of the text.
+"""Edits of a text as a list of replaced ranges, and the line ends and indentation of the text.
 
-The editors of this package make them, one editor per format. All other characters stay unchanged.
+The editor of each format in this package makes them. All other characters stay unchanged.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-__all__ = ["Keys", "Splice", "Uneditable", "Unreadable", "indent_of", "newline_of", "spliced"]
+__all__ = ["Keys", "Splice", "Uneditable", "Unreadable", "apply_splices", "indent_of", "newline_of"]
 
 Keys: TypeAlias = tuple[str, ...]
-"""The place of an entry: ``("mcpServers", "mcptrio")``."""
+"""The keys that lead to an entry: ``("mcpServers", "mcptrio")``."""
 
 
 class Unreadable(ValueError):
@@ -39,8 +39,8 @@ class Splice:
     text: str
 
 
-def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """Return the text with the splices. Two splices at the same place keep their order."""
+def apply_splices(text: str, splices: Iterable[Splice]) -> str:
+    """Return the text with the splices applied. Two splices at the same offset keep their order."""
     pieces: list[str] = []
     end = 0
     # sorted() is stable.
@@ -52,11 +52,11 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 def newline_of(text: str) -> str:
     """Return the line end of a text, as in its first line."""
-    at = text.find("\n")
-    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+    index = text.find("\n")
+    return "\r\n" if index > 0 and text[index - 1] == "\r" else "\n"
 
 
 def indent_of(text: str) -> str:
     """Return the indentation step of a text: that of its first indented line, otherwise two spaces."""
-    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
-    return found[1] if found else "  "
+    match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return match[1] if match else "  "

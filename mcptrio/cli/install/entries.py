@@ -30,9 +30,9 @@ class EntryShape:
         command, args, env: The names of these members.
         url: The name of this member; ``None`` if the host application's file has no servers with a URL.
         headers: The name of this member.
-        started: Further members of an entry with a command.
-        reached: Further members of an entry with a URL.
-        has_name: True if it repeats its name.
+        command_members: Further members of an entry with a command.
+        url_members: Further members of an entry with a URL.
+        has_name: True if the entry contains its own name.
     """
 
     command: str = "command"
@@ -40,8 +40,8 @@ class EntryShape:
     env: str = "env"
     url: str | None = "url"
     headers: str = "headers"
-    started: Mapping[str, Any] = field(factory=dict)
-    reached: Mapping[str, Any] = field(factory=dict)
+    command_members: Mapping[str, Any] = field(factory=dict)
+    url_members: Mapping[str, Any] = field(factory=dict)
     has_name: bool = False
 
     def write(self, target: Command | Endpoint, name: str, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,23 +50,28 @@ class EntryShape:
         Args:
             before: The existing entry. Its other members are kept, and its variables unless they are set again.
         """
-        # Members of both kinds: an entry may change from a command to a URL.
-        words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
-        kept = {key: value for key, value in before.items() if key not in words}
+        # Members of both kinds of entries: an entry may change from a command to a URL.
+        managed = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
+        other_members = {key: value for key, value in before.items() if key not in managed}
         name_member = {"name": name} if self.has_name else {}
         if isinstance(target, Endpoint):
             assert self.url is not None
-            entry = {**self.reached, **name_member, self.url: target.url}
+            entry = {**self.url_members, **name_member, self.url: target.url}
             pairs, key = dict(target.headers), self.headers
         else:
-            entry = {**self.started, **name_member, self.command: target.args[0], self.args: list(target.args[1:])}
+            entry = {
+                **self.command_members,
+                **name_member,
+                self.command: target.args[0],
+                self.args: list(target.args[1:]),
+            }
             pairs, key = dict(target.env), self.env
-        there = before.get(key)
-        pairs = {**(there if isinstance(there, Mapping) else {}), **pairs}
+        existing = before.get(key)
+        pairs = {**(existing if isinstance(existing, Mapping) else {}), **pairs}
         if pairs:
             entry[key] = pairs
         # The existing members come last: `enabled` and `timeout` of a new entry are only defaults.
-        return {**entry, **kept}
+        return {**entry, **other_members}
 
     def read(self, entry: Any) -> Command | Endpoint | None:
         """Return the target of an entry; ``None`` if it is unknown."""
@@ -74,10 +79,10 @@ class EntryShape:
             return None
         url = entry.get(self.url) if self.url else None
         if isinstance(url, str):
-            return Endpoint(url=url, headers=_texts(entry.get(self.headers)))
+            return Endpoint(url=url, headers=_string_members(entry.get(self.headers)))
         command, args = entry.get(self.command), entry.get(self.args) or []
         if isinstance(command, str) and isinstance(args, list) and all(isinstance(each, str) for each in args):
-            return Command(args=(command, *args), env=_texts(entry.get(self.env)))
+            return Command(args=(command, *args), env=_string_members(entry.get(self.env)))
         return None
 
     @staticmethod
@@ -95,7 +100,7 @@ def is_ours(target: Command | Endpoint | None) -> bool:
     return tuple(target.args[1:3]) == ("-m", "mcptrio") or _PROGRAM.search(target.args[0]) is not None
 
 
-def _texts(value: Any) -> dict[str, str]:
+def _string_members(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
     return {key: each for key, each in value.items() if isinstance(key, str) and isinstance(each, str)}

@@ -23,7 +23,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.stores.file_lock import try_lock
 
-__all__ = ["MAX_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
+__all__ = ["MAX_BACKUPS", "Original", "backups", "decode_text", "encode_text", "read"]
 
 MAX_BACKUPS = 5
 """Backups of a file; beyond it, the oldest is deleted."""
@@ -32,7 +32,7 @@ _LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that writes in the same folder."""
 _BOM = "\ufeff"
 _OWNER_ONLY = 0o600
-"""The permissions of a new file: it may hold secrets one day."""
+"""The permissions of a new file, which may contain secrets later."""
 
 
 @frozen(kw_only=True)
@@ -59,7 +59,7 @@ class Original:
         # real user by default, but a write uses the effective one.
         effective = os.access in os.supports_effective_ids
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
-            raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
+            raise ConfigError(f"{self.path}: expected a writable file, got a read-only one")
         try:
             if data is not None:
                 self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class Original:
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
-    def keep(self) -> Path | None:
+    def back_up(self) -> Path | None:
         """Copy the file next to itself, with its permissions, and delete the oldest of more than five copies.
 
         Returns:
@@ -80,8 +80,8 @@ class Original:
         """
         if self.data is None:
             return None
-        there = backups(self.path)
-        number = _number(there[0]) + 1 if there else 1
+        copies = backups(self.path)
+        number = _number(copies[0]) + 1 if copies else 1
         copy = self.path.with_name(f"{self.path.name}.mcptrio-{number}.bak")
         try:
             # O_EXCL: another process may have made the same copy, and a symbolic link of this name is not followed.
@@ -90,7 +90,7 @@ class Original:
                 file.write(self.data)
             os.chmod(copy, self.mode)
             # The new copy is one of the five.
-            for old in there[MAX_BACKUPS - 1 :]:
+            for old in copies[MAX_BACKUPS - 1 :]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise ConfigError(f"{copy}: cannot be written: {error.strerror or error}") from error
@@ -101,7 +101,7 @@ class Original:
     def _write(self, target: Path, data: bytes) -> None:
         # In the same folder, because os.replace fails across file systems (EXDEV).
         fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        is_in_place = False
+        is_replaced = False
         try:
             with open(fd, "wb") as file:
                 file.write(data)
@@ -114,9 +114,9 @@ class Original:
             # As late as possible: a program that does not take our lock can write at any time.
             self._check_unchanged()
             os.replace(name, target)
-            is_in_place = True
+            is_replaced = True
         finally:
-            if not is_in_place:
+            if not is_replaced:
                 with suppress(OSError):
                     os.unlink(name)
 
@@ -141,7 +141,7 @@ def _lock(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         deadline = monotonic() + _LOCK_TIMEOUT
-        while not _locked_or_no_locks(descriptor):
+        while not _lock_if_supported(descriptor):
             if monotonic() > deadline:
                 raise ConfigError(f"{folder}: another process is writing here; try again")
             sleep(0.01)
@@ -151,7 +151,7 @@ def _lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked_or_no_locks(descriptor: int) -> bool:
+def _lock_if_supported(descriptor: int) -> bool:
     try:
         return try_lock(descriptor)
     except OSError:
@@ -164,37 +164,37 @@ def read(path: Path, *, mode: int = _OWNER_ONLY) -> Original:
     """Read a file.
 
     Args:
-        mode: The permissions, if the file does not exist.
+        mode: The permissions that a new file gets.
     """
     try:
         # os.replace would replace a symbolic link by a file.
         target = path.resolve()
         try:
-            found = target.stat()
+            status = target.stat()
         except FileNotFoundError:
             return Original(path=path, target=target, data=None, mode=mode)
         # Reading a FIFO would wait for a writer.
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{path}: expected a file, got something else")
     except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {why}") from error
     data = read_bytes(target, MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
-    owner = None if sys.platform == "win32" else (found.st_uid, found.st_gid)
-    return Original(path=path, target=target, data=data, mode=stat.S_IMODE(found.st_mode), owner=owner)
+    owner = None if sys.platform == "win32" else (status.st_uid, status.st_gid)
+    return Original(path=path, target=target, data=data, mode=stat.S_IMODE(status.st_mode), owner=owner)
 
 
 def backups(path: Path) -> list[Path]:
     """Return the copies of a file, the newest first."""
     try:
-        beside = list(path.parent.iterdir())
+        siblings = list(path.parent.iterdir())
     except OSError:
         return []
     name = re.compile(rf"{re.escape(path.name)}\.mcptrio-[0-9]{{1,9}}\.bak")
-    return sorted((each for each in beside if name.fullmatch(each.name)), key=_number, reverse=True)
+    return sorted((each for each in siblings if name.fullmatch(each.name)), key=_number, reverse=True)
 
 
-def decoded(path: Path, data: bytes | None) -> tuple[str, str]:
+def decode_text(path: Path, data: bytes | None) -> tuple[str, str]:
     """Return the byte order mark, if any, and the text."""
     try:
         text = (data or b"").decode("utf-8")
@@ -204,7 +204,7 @@ def decoded(path: Path, data: bytes | None) -> tuple[str, str]:
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
 
 
-def encoded(mark: str, text: str) -> bytes:
+def encode_text(mark: str, text: str) -> bytes:
     return (mark + text).encode("utf-8")
 
 

@@ -38,7 +38,7 @@ class HostKind:
         user: The path of the user's file, if there is one.
         project: The path of a project's file, if there is one.
         signs: Files that exist if it is installed; by default the folder of its file.
-        then: The next step for the user, printed after an installation.
+        next_step: The next step for the user, printed after an installation.
     """
 
     id: str
@@ -49,12 +49,12 @@ class HostKind:
     project: _Place | None = None
     signs: Callable[[Machine], tuple[Path, ...]] | None = None
     shape: EntryShape = _PLAIN
-    then: str = "Restart it."
+    next_step: str = "Restart it."
 
     def file(self, machine: Machine, scope: Scope) -> Path:
         place, other = (self.user, "project") if scope == "user" else (self.project, "user")
         if place is None:
-            raise ConfigError(f"{self.id}: expected --scope {other}, since it has no other, got {scope}")
+            raise ConfigError(f"{self.id}: expected --scope {other}, the only one it has, got {scope}")
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
@@ -82,7 +82,7 @@ def find_host(text: str) -> HostKind:
     if text.lower().endswith((".json", ".jsonc")):
         key, place = _key_of(Path(text)), Path(text).expanduser().absolute()
         shape = _SHAPES.get(key, _PLAIN)
-        return HostKind(id=text, title=text, key=key, user=lambda _: place, shape=shape, then="")
+        return HostKind(id=text, title=text, key=key, user=lambda _: place, shape=shape, next_step="")
     hint = did_you_mean(text, HOSTS)
     raise ConfigError(f"HOST: expected one of {', '.join(HOSTS)}, or FILE.json, got {text!r}{hint}")
 
@@ -94,36 +94,36 @@ def _key_of(path: Path) -> str:
         # The edit reports the fault, with its place.
         return "mcpServers"
     keys = ("mcpServers", *_SHAPES)
-    found = next((key for key in keys if isinstance(value, dict) and key in value), None)
+    key_in_file = next((key for key in keys if isinstance(value, dict) and key in value), None)
     # VS Code's settings.json and opencode's file have their servers below `mcp`, in other forms.
-    if found is None and isinstance(value, dict) and "mcp" in value:
+    if key_in_file is None and isinstance(value, dict) and "mcp" in value:
         raise ConfigError(
             f"{path}: expected one of {', '.join(keys)}, got mcp; nothing was written: VS Code reads its mcp.json"
             " (HOST vscode), and opencode's file is edited by hand"
         )
-    return found or "mcpServers"
+    return key_in_file or "mcpServers"
 
 
-def _vs_code_user(machine: Machine) -> Path:
+def _vs_code_folder(machine: Machine) -> Path:
     return machine.application_data / "Code" / "User"
 
 
-def _cline(machine: Machine) -> Path:
+def _cline_folder(machine: Machine) -> Path:
     # The id of the extension is from its first name, Claude Dev.
-    return _vs_code_user(machine) / "globalStorage" / "saoudrizwan.claude-dev" / "settings"
+    return _vs_code_folder(machine) / "globalStorage" / "saoudrizwan.claude-dev" / "settings"
 
 
-def _zed(machine: Machine) -> Path:
+def _zed_folder(machine: Machine) -> Path:
     # Zed uses ~/.config on macOS too (its paths.rs).
     if machine.platform == "win32":
         return machine.roaming / "Zed"
     if machine.platform == "darwin":
         return machine.home / ".config" / "zed"
     # Zed reads FLATPAK_XDG_CONFIG_HOME first (its paths.rs): in a Flatpak, XDG_CONFIG_HOME is inside the sandbox.
-    return (machine.named("FLATPAK_XDG_CONFIG_HOME") or machine.xdg_config) / "zed"
+    return (machine.folder_from("FLATPAK_XDG_CONFIG_HOME") or machine.xdg_config) / "zed"
 
 
-def _goose(machine: Machine) -> Path:
+def _goose_folder(machine: Machine) -> Path:
     if machine.platform == "win32":
         return machine.roaming / "Block" / "goose" / "config"
     if machine.platform == "darwin":
@@ -131,16 +131,16 @@ def _goose(machine: Machine) -> Path:
     return machine.xdg_config / "goose"
 
 
-def _codex(machine: Machine) -> Path:
-    return machine.named("CODEX_HOME") or machine.home / ".codex"
+def _codex_folder(machine: Machine) -> Path:
+    return machine.folder_from("CODEX_HOME") or machine.home / ".codex"
 
 
-def _claude_code(machine: Machine) -> Path:
-    return (machine.named("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
+def _claude_code_file(machine: Machine) -> Path:
+    return (machine.folder_from("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
 
 
-_VS_CODE = EntryShape(started={"type": "stdio"}, reached={"type": "http"})
-_ZED = EntryShape(started={"source": "custom"})
+_VS_CODE = EntryShape(command_members={"type": "stdio"}, url_members={"type": "http"})
+_ZED = EntryShape(command_members={"source": "custom"})
 _SHAPES = {"servers": _VS_CODE, "context_servers": _ZED}
 """The form of entries in files whose servers are not called mcpServers."""
 
@@ -151,49 +151,52 @@ _ALL = (
         user=lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json",
         # Claude Desktop adds servers with a URL in its settings, under Connectors.
         shape=EntryShape(url=None),
-        then="Quit and start it again.",
+        next_step="Quit and start it again.",
     ),
     HostKind(
         id="claude-code",
         title="Claude Code",
-        user=_claude_code,
+        user=_claude_code_file,
         project=lambda machine: machine.project / ".mcp.json",
         # The folder of its file is the home folder, which always exists.
-        signs=lambda machine: (machine.named("CLAUDE_CONFIG_DIR") or machine.home / ".claude", _claude_code(machine)),
+        signs=lambda machine: (
+            machine.folder_from("CLAUDE_CONFIG_DIR") or machine.home / ".claude",
+            _claude_code_file(machine),
+        ),
         shape=_VS_CODE,
-        then="Start a new session.",
+        next_step="Start a new session.",
     ),
     HostKind(
         id="cursor",
         title="Cursor",
         user=lambda machine: machine.home / ".cursor" / "mcp.json",
         project=lambda machine: machine.project / ".cursor" / "mcp.json",
-        then="Enable it in the settings, under MCP.",
+        next_step="Enable it in the settings, under MCP.",
     ),
     HostKind(
         id="vscode",
         title="VS Code",
         key="servers",
-        user=lambda machine: _vs_code_user(machine) / "mcp.json",
+        user=lambda machine: _vs_code_folder(machine) / "mcp.json",
         project=lambda machine: machine.project / ".vscode" / "mcp.json",
         shape=_VS_CODE,
-        then="Start it: MCP: List Servers.",
+        next_step="Start it: MCP: List Servers.",
     ),
     HostKind(
         id="windsurf",
         title="Windsurf",
         user=lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json",
         shape=EntryShape(url="serverUrl"),
-        then="Refresh its list of servers.",
+        next_step="Refresh its list of servers.",
     ),
     HostKind(
         id="zed",
         title="Zed",
         key="context_servers",
-        user=lambda machine: _zed(machine) / "settings.json",
+        user=lambda machine: _zed_folder(machine) / "settings.json",
         project=lambda machine: machine.project / ".zed" / "settings.json",
         shape=_ZED,
-        then="",
+        next_step="",
     ),
     HostKind(
         id="gemini-cli",
@@ -202,42 +205,42 @@ _ALL = (
         project=lambda machine: machine.project / ".gemini" / "settings.json",
         # Gemini CLI takes `url` for the older transport with SSE.
         shape=EntryShape(url="httpUrl"),
-        then="Start a new session.",
+        next_step="Start a new session.",
     ),
     HostKind(
         id="codex",
         title="Codex",
         key="mcp_servers",
         format="toml",
-        user=lambda machine: _codex(machine) / "config.toml",
+        user=lambda machine: _codex_folder(machine) / "config.toml",
         project=lambda machine: machine.project / ".codex" / "config.toml",
         shape=EntryShape(headers="http_headers"),
-        then="Start a new session.",
+        next_step="Start a new session.",
     ),
     HostKind(
         id="cline",
         title="Cline",
-        user=lambda machine: _cline(machine) / "cline_mcp_settings.json",
-        signs=lambda machine: (_cline(machine).parent,),
+        user=lambda machine: _cline_folder(machine) / "cline_mcp_settings.json",
+        signs=lambda machine: (_cline_folder(machine).parent,),
         # Without a type, Cline takes a URL for the older transport with SSE.
-        shape=EntryShape(reached={"type": "streamableHttp"}),
-        then="",
+        shape=EntryShape(url_members={"type": "streamableHttp"}),
+        next_step="",
     ),
     HostKind(
         id="goose",
         title="Goose",
         key="extensions",
         format="yaml",
-        user=lambda machine: _goose(machine) / "config.yaml",
+        user=lambda machine: _goose_folder(machine) / "config.yaml",
         shape=EntryShape(
             command="cmd",
             env="envs",
             url="uri",
-            started={"enabled": True, "type": "stdio", "description": "", "timeout": 300},
-            reached={"enabled": True, "type": "streamable_http", "description": "", "timeout": 300},
+            command_members={"enabled": True, "type": "stdio", "description": "", "timeout": 300},
+            url_members={"enabled": True, "type": "streamable_http", "description": "", "timeout": 300},
             has_name=True,
         ),
-        then="Start a new session.",
+        next_step="Start a new session.",
     ),
 )
 

@@ -19,7 +19,7 @@ from mcptrio.serve.config import load_config
 
 __all__ = ["launch_command", "launch_warning"]
 
-_PASSING = ("archive-v0", "builds-v0")
+_TEMPORARY_FOLDERS = ("archive-v0", "builds-v0")
 """Folders of uv's cache, where uvx keeps its environments."""
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
@@ -66,7 +66,7 @@ def launch_command(
 
 def launch_warning(executable: str = sys.executable) -> str | None:
     """Return a warning about the interpreter, if there is one."""
-    if any(part in _PASSING for part in Path(executable).parts):
+    if any(part in _TEMPORARY_FOLDERS for part in Path(executable).parts):
         return (
             f"{executable} belongs to an environment that uvx may delete; install mcptrio into a virtual environment"
             " that you keep, or with `uv tool install`, and run this command again"

@@ -58,14 +58,14 @@ class Machine:
     @property
     def roaming(self) -> Path:
         """``%APPDATA%``."""
-        return self.named("APPDATA") or self.home / "AppData" / "Roaming"
+        return self.folder_from("APPDATA") or self.home / "AppData" / "Roaming"
 
     @property
     def xdg_config(self) -> Path:
         """``$XDG_CONFIG_HOME``."""
-        return self.named("XDG_CONFIG_HOME") or self.home / ".config"
+        return self.folder_from("XDG_CONFIG_HOME") or self.home / ".config"
 
-    def named(self, variable: str) -> Path | None:
+    def folder_from(self, variable: str) -> Path | None:
         """Return the folder that a variable names; relative paths are ignored, as XDG requires."""
         # A variable that is not set becomes Path("."), which is not absolute.
         path = Path(self.environ.get(variable, ""))

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from mcptrio.cli.install.documents import entry_at, parse, put, remove
 from mcptrio.cli.install.edits import Keys, Uneditable, Unreadable
 from mcptrio.cli.install.entries import is_ours
-from mcptrio.cli.install.files import Original, backups, decoded, encoded, read
+from mcptrio.cli.install.files import Original, backups, decode_text, encode_text, read
 from mcptrio.cli.install.hosts import HostKind
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
@@ -35,18 +35,18 @@ class InstallPlan:
         host: The host application.
         original: The current file.
         after: The new content; ``None`` deletes the file.
-        does: The change in one word.
+        outcome: The change in one word, such as ``added``.
         obsolete: Copies that are no longer needed: the restored one, and those of our own earlier entry.
-        keeps: True to copy the current content first.
+        makes_backup: True to copy the current file first.
         others: The names of entries that start mcptrio, if none has the requested name.
     """
 
     host: HostKind
     original: Original
     after: bytes | None = field(repr=False)
-    does: str
+    outcome: str
     obsolete: tuple[Path, ...] = ()
-    keeps: bool = True
+    makes_backup: bool = True
     others: tuple[str, ...] = ()
 
     @property
@@ -76,18 +76,18 @@ class InstallPlan:
         if not self.changes:
             return None
         # The copy is made first, so that the old content exists at any moment.
-        kept = self.original.keep() if self.keeps else None
+        backup = self.original.back_up() if self.makes_backup else None
         try:
             self.original.replace(self.after)
         except ConfigError:
-            # The copy of a file that was not changed would only be in the way.
-            if kept is not None:
-                kept.unlink(missing_ok=True)
+            # The file has not changed, so its copy is not needed.
+            if backup is not None:
+                backup.unlink(missing_ok=True)
             raise
         # Only after the file has been replaced: a failure keeps every copy.
         for copy in self.obsolete:
             copy.unlink(missing_ok=True)
-        return kept
+        return backup
 
 
 def plan_install(
@@ -102,28 +102,28 @@ def plan_install(
     """
     file = _File.read(host, path, name)
     _check(target, host)
-    there = file.entry
-    if there is not None and not force:
-        installed = host.shape.read(there)
+    existing = file.entry
+    if existing is not None and not force:
+        installed = host.shape.read(existing)
         # A URL does not show whose entry it is. The same URL can be written again without --force.
-        same = isinstance(installed, Endpoint) and isinstance(target, Endpoint) and installed.url == target.url
-        if not is_ours(installed) and not same:
+        is_same_url = isinstance(installed, Endpoint) and isinstance(target, Endpoint) and installed.url == target.url
+        if not is_ours(installed) and not is_same_url:
             raise ConfigError(
                 f"{path}: the server {name} exists and is not mcptrio's; choose another name with --name,"
                 " or replace it with --force"
             )
     before: Mapping[str, Any] = {}
-    # Variables and headers of a stranger's server are not passed to ours.
-    if isinstance(there, Mapping) and (is_ours(host.shape.read(there)) or not force):
-        before = there
+    # Variables and headers of another server are not passed to mcptrio.
+    if isinstance(existing, Mapping) and (is_ours(host.shape.read(existing)) or not force):
+        before = existing
     entry = host.shape.write(target, name, before)
     # The style of an equal entry does not matter: the file is not changed.
-    after = file.text if there == entry else file.edited(entry)
+    after = file.text if existing == entry else file.edit_text(entry)
     return InstallPlan(
         host=host,
         original=file.original,
-        after=file.original.data if after == file.text else encoded(file.mark, after),
-        does="unchanged" if there == entry else "added" if there is None else "changed",
+        after=file.original.data if after == file.text else encode_text(file.mark, after),
+        outcome="unchanged" if existing == entry else "added" if existing is None else "changed",
     )
 
 
@@ -132,21 +132,30 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     file = _File.read(host, path, name)
     entry = file.entry
     if entry is None:
-        others = file.ours()
-        return InstallPlan(host=host, original=file.original, after=file.original.data, does="not found", others=others)
+        others = file.our_entries()
+        return InstallPlan(
+            host=host, original=file.original, after=file.original.data, outcome="not found", others=others
+        )
     installed = host.shape.read(entry)
-    earlier = next(file.earlier(), None) if is_ours(installed) or isinstance(installed, Endpoint) else None
+    earlier = next(file.find_earlier_content(), None) if is_ours(installed) or isinstance(installed, Endpoint) else None
     if earlier is not None:
         data, obsolete = earlier
         # A file that contains only a URL may belong to the user after all.
-        keeps = data is None and not is_ours(installed)
+        makes_backup = data is None and not is_ours(installed)
         return InstallPlan(
-            host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps
+            host=host,
+            original=file.original,
+            after=data,
+            outcome="removed",
+            obsolete=obsolete,
+            makes_backup=makes_backup,
         )
     if not force and not is_ours(installed):
         what = "has a URL, and may not be mcptrio's" if isinstance(installed, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
-    return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.edited(None)), does="removed")
+    return InstallPlan(
+        host=host, original=file.original, after=encode_text(file.mark, file.edit_text(None)), outcome="removed"
+    )
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
@@ -171,7 +180,7 @@ class _File:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"--name: expected at most 64 letters, digits, - and _, got {name!r}")
         original = read(path)
-        mark, text = decoded(path, original.data)
+        mark, text = decode_text(path, original.data)
         keys = (host.key, name)
         try:
             entry = entry_at(parse(host.format, text), keys)
@@ -179,14 +188,14 @@ class _File:
             raise ConfigError(f"{path}:{problem.line}:{problem.column}: {problem}; nothing was written") from None
         return cls(original=original, keys=keys, mark=mark, text=text, entry=entry, host=host)
 
-    def ours(self) -> tuple[str, ...]:
+    def our_entries(self) -> tuple[str, ...]:
         """Return the names of the entries that start mcptrio."""
         servers = entry_at(parse(self.host.format, self.text), self.keys[:-1])
         if not isinstance(servers, Mapping):
             return ()
         return tuple(str(key) for key, entry in servers.items() if is_ours(self.host.shape.read(entry)))
 
-    def edited(self, entry: Mapping[str, Any] | None) -> str:
+    def edit_text(self, entry: Mapping[str, Any] | None) -> str:
         """Return the text with the entry, or without one."""
         try:
             if entry is None:
@@ -197,28 +206,28 @@ class _File:
                 f"{self.original.path}: {problem}; nothing was written: edit it by hand, --print shows the entry"
             ) from None
 
-    def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
+    def find_earlier_content(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
         """Find the content before the installation, if the file has not changed since.
 
         Yields:
             The content, ``None`` if the file did not exist; and the copies that are not needed after it is restored.
         """
-        ours: dict[Path, bytes] = {}
+        our_copies: dict[Path, bytes] = {}
         for copy in backups(self.original.path):
             try:
                 data = read(copy).data or b""
-                mark, text = decoded(copy, data)
+                mark, text = decode_text(copy, data)
                 entry = self._entry(text)
             except (ConfigError, Unreadable):
                 # A damaged copy cannot be restored, but an older one may be intact.
                 continue
             if self._is_ours(entry):
-                ours[copy] = data
-            elif self._makes(mark, text, self.original.data):
-                yield data, (copy, *(each for each in ours if self._makes(mark, text, ours[each])))
+                our_copies[copy] = data
+            elif self._would_produce(mark, text, self.original.data):
+                yield data, (copy, *(each for each in our_copies if self._would_produce(mark, text, our_copies[each])))
         # The entry alone makes the whole file, so the installation created it.
-        if self._makes("", "", self.original.data):
-            yield None, tuple(each for each in ours if self._makes("", "", ours[each]))
+        if self._would_produce("", "", self.original.data):
+            yield None, tuple(each for each in our_copies if self._would_produce("", "", our_copies[each]))
 
     # Private
 
@@ -226,23 +235,27 @@ class _File:
         return entry_at(parse(self.host.format, text), self.keys)
 
     def _is_ours(self, entry: Any) -> bool:
-        """Return whether an entry of an earlier file was written by us, given that the present one is ours."""
+        """Return whether mcptrio wrote an entry of an earlier file, given that it wrote the current one."""
         then, now = self.host.shape.read(entry), self.host.shape.read(self.entry)
         is_same_url = isinstance(then, Endpoint) and isinstance(now, Endpoint) and then.url == now.url
         return is_ours(then) or is_same_url or entry == self.entry
 
-    def _makes(self, mark: str, text: str, data: bytes | None) -> bool:
+    def _would_produce(self, mark: str, text: str, data: bytes | None) -> bool:
         """Return whether installing this file's entry into a text would produce the file, to the byte."""
         try:
-            entry = self._entry(decoded(self.original.path, data)[1])
-            return isinstance(entry, Mapping) and encoded(mark, put(self.host.format, text, self.keys, entry)) == data
+            entry = self._entry(decode_text(self.original.path, data)[1])
+            return (
+                isinstance(entry, Mapping) and encode_text(mark, put(self.host.format, text, self.keys, entry)) == data
+            )
         except (Unreadable, Uneditable):
             return False
 
 
 def _check(target: Command | Endpoint, host: HostKind) -> None:
     if isinstance(target, Endpoint) and host.shape.url is None:
-        raise ConfigError(f"{host.id}: expected a server to start, since its file has no URLs; add it in its settings")
+        raise ConfigError(
+            f"{host.id}: expected a server to start, got a URL, which its file cannot contain; add it in its settings"
+        )
     texts = (
         [target.url, *target.headers.values()] if isinstance(target, Endpoint) else [*target.args, *target.env.values()]
     )

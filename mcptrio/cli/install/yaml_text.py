@@ -18,14 +18,14 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 from yaml.composer import ComposerError  # type: ignore[import-untyped, unused-ignore]
 from yaml.reader import ReaderError  # type: ignore[import-untyped, unused-ignore]
 
-from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, newline_of, spliced
+from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, apply_splices, newline_of
 
 __all__ = ["parse", "put", "remove"]
 
 # Words that YAML 1.1 reads as booleans or null are quoted. PyYAML reads y and n as text, but other parsers do not.
 _PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z_][A-Za-z0-9_-]*", re.IGNORECASE)
 # Characters that YAML does not allow unescaped, its line separators and the byte order mark (YAML 1.2.2, 5.1 to 5.4).
-_ODD = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_ESCAPED = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _STEP = 2
 """Spaces of indentation of new lines."""
 _MAX_NODES = 1_000_000
@@ -57,7 +57,7 @@ def parse(text: str) -> Any:
             return {}
         # PyYAML accepts a key twice. A few nested aliases can stand for billions of values, which the comparison would
         # visit.
-        _count(root, {})
+        _count_values(root, {})
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -83,35 +83,35 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     outer, name = keys
     root: Any = yaml.compose(text, Loader=_Loader)
     if root is None or _is_null(root):
-        return _with_line_end(text, newline) + _block(keys, entry, 0, newline)
-    found = _members(root, text).get(outer)
-    if found is None:
+        return _end_last_line(text, newline) + _format_block(keys, entry, 0, newline)
+    member = _members(root, text).get(outer)
+    if member is None:
         if root.flow_style:
-            return spliced(text, [_in_flow(root, outer, {name: entry})])
+            return apply_splices(text, [_insert_in_flow(root, outer, {name: entry})])
         # The mapping of a document may be indented as a whole.
-        return _with_line_end(text, newline) + _block(keys, entry, root.start_mark.column, newline)
-    key, mapping = found
+        return _end_last_line(text, newline) + _format_block(keys, entry, root.start_mark.column, newline)
+    key, mapping = member
     # A key without a value is null, and gets the entry as its mapping.
     if _is_null(mapping):
         margin: int = key.start_mark.column
-        at = _line_behind(text, mapping.end_mark.index)
-        return _at_line(text, at, _block((name,), entry, margin + _STEP, newline), newline)
+        offset = _next_line(text, mapping.end_mark.index)
+        return _insert_lines(text, offset, _format_block((name,), entry, margin + _STEP, newline), newline)
     members = _members(mapping, text)
     if mapping.flow_style:
         if name not in members:
-            return spliced(text, [_in_flow(mapping, name, entry)])
+            return apply_splices(text, [_insert_in_flow(mapping, name, entry)])
         value = members[name][1]
-        return spliced(text, [Splice(value.start_mark.index, value.end_mark.index, _flow(entry))])
+        return apply_splices(text, [Splice(value.start_mark.index, value.end_mark.index, _format_flow(entry))])
     margin = next(iter(members.values()))[0].start_mark.column
-    written = _block((name,), entry, margin, newline)
+    block = _format_block((name,), entry, margin, newline)
     if name in members:
-        start, end = _lines(text, *members[name])
+        start, end = _line_range(text, *members[name])
         # A file without a line break at its end stays so.
         if end and text[end - 1] != "\n":
-            written = written.removesuffix(newline)
-        return spliced(text, [Splice(start, end, written)])
+            block = block.removesuffix(newline)
+        return apply_splices(text, [Splice(start, end, block)])
     # PyYAML ends a mapping at the next token, after the comments of that one. So the new entry becomes the first.
-    return _at_line(text, _line_behind(text, key.end_mark.index), written, newline)
+    return _insert_lines(text, _next_line(text, key.end_mark.index), block, newline)
 
 
 def remove(text: str, keys: Keys) -> str:
@@ -126,16 +126,16 @@ def remove(text: str, keys: Keys) -> str:
     if keys[1] not in members:
         raise Uneditable(f"expected {'.'.join(keys)} to be written out, got one that << merges in from an anchor")
     if mapping.flow_style:
-        return spliced(text, [_out_of_flow(text, mapping, keys[1])])
-    splices = [Splice(*_lines(text, *members[keys[1]]), "")]
+        return apply_splices(text, [_remove_from_flow(text, mapping, keys[1])])
+    splices = [Splice(*_line_range(text, *members[keys[1]]), "")]
     # Without members the value would be null, so it becomes {}.
     if key is not None and len(members) == 1:
         colon = text.index(":", key.end_mark.index) + 1
         splices.insert(0, Splice(colon, colon, " {}"))
-    return spliced(text, splices)
+    return apply_splices(text, splices)
 
 
-def _count(node: Any, counts: dict[int, int | None]) -> int:
+def _count_values(node: Any, counts: dict[int, int | None]) -> int:
     """Return the number of values in a node.
 
     Args:
@@ -145,7 +145,9 @@ def _count(node: Any, counts: dict[int, int | None]) -> int:
         return 1
     if id(node) in counts:
         if (known := counts[id(node)]) is None:
-            raise ComposerError(None, None, "expected no alias inside what it stands for, got one", node.start_mark)
+            raise ComposerError(
+                None, None, "expected no alias inside the value that it stands for, got one", node.start_mark
+            )
         return known
     counts[id(node)] = None
     keys: set[tuple[str, str]] = set()
@@ -157,7 +159,7 @@ def _count(node: Any, counts: dict[int, int | None]) -> int:
             if key in keys:
                 raise ComposerError(None, None, "expected each key once, got one twice", each[0].start_mark)
             keys.add(key)
-        number += sum(_count(part, counts) for part in parts)
+        number += sum(_count_values(part, counts) for part in parts)
     if number > _MAX_NODES:
         problem = f"expected aliases that stand for at most {_MAX_NODES} values, got more"
         raise ComposerError(None, None, problem, node.start_mark)
@@ -176,31 +178,33 @@ def _members(node: Any, text: str) -> dict[str, tuple[Any, Any]]:
     return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 
-def _line_behind(text: str, at: int) -> int:
-    end = text.find("\n", at)
+def _next_line(text: str, offset: int) -> int:
+    end = text.find("\n", offset)
     return len(text) if end < 0 else end + 1
 
 
-def _with_line_end(text: str, newline: str) -> str:
+def _end_last_line(text: str, newline: str) -> str:
     return text if not text or text.endswith("\n") else text + newline
 
 
-def _at_line(text: str, at: int, lines: str, newline: str) -> str:
-    if at == len(text) and not text.endswith("\n"):
+def _insert_lines(text: str, offset: int, lines: str, newline: str) -> str:
+    if offset == len(text) and not text.endswith("\n"):
         return text + newline + lines
-    return spliced(text, [Splice(at, at, lines)])
+    return apply_splices(text, [Splice(offset, offset, lines)])
 
 
-def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
+def _line_range(text: str, key: Any, value: Any) -> tuple[int, int]:
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[start : key.start_mark.index].strip(" "):
-        raise Uneditable(f"line {key.start_mark.line + 1}: expected an entry on separate lines, got one behind others")
-    end = max(key.end_mark.index, _last(value))
+        raise Uneditable(
+            f"line {key.start_mark.line + 1}: expected an entry on its own lines, got one after other text"
+        )
+    end = max(key.end_mark.index, _end_of_last_value(value))
     # PyYAML counts the blank lines after a block scalar as part of it.
-    return start, _line_behind(text, len(text[:end].rstrip()))
+    return start, _next_line(text, len(text[:end].rstrip()))
 
 
-def _last(node: Any) -> int:
+def _end_of_last_value(node: Any) -> int:
     """Return the end of the last value in a node."""
     # PyYAML ends a mapping in block style only where the next token begins.
     while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
@@ -209,12 +213,12 @@ def _last(node: Any) -> int:
     return end
 
 
-def _in_flow(mapping: Any, name: str, value: Any) -> Splice:
-    at = mapping.start_mark.index + 1
-    return Splice(at, at, f"{_flow(name)}: {_flow(value)}{', ' if mapping.value else ''}")
+def _insert_in_flow(mapping: Any, name: str, value: Any) -> Splice:
+    offset = mapping.start_mark.index + 1
+    return Splice(offset, offset, f"{_format_flow(name)}: {_format_flow(value)}{', ' if mapping.value else ''}")
 
 
-def _out_of_flow(text: str, mapping: Any, name: str) -> Splice:
+def _remove_from_flow(text: str, mapping: Any, name: str) -> Splice:
     nodes = [(key, value) for key, value in mapping.value]
     number = next(number for number, (key, _) in enumerate(nodes) if key.value == name)
     key, value = nodes[number]
@@ -224,23 +228,23 @@ def _out_of_flow(text: str, mapping: Any, name: str) -> Splice:
     return Splice(start, value.end_mark.index, "")
 
 
-def _block(keys: Keys, entry: Mapping[str, Any], margin: int, newline: str) -> str:
+def _format_block(keys: Keys, entry: Mapping[str, Any], margin: int, newline: str) -> str:
     """Return an entry below these keys in block style, with its values in flow style."""
-    lines = [f"{' ' * (margin + _STEP * number)}{_name(key)}:" for number, key in enumerate(keys)]
+    lines = [f"{' ' * (margin + _STEP * number)}{_format_name(key)}:" for number, key in enumerate(keys)]
     inner = " " * (margin + _STEP * len(keys))
-    lines += [f"{inner}{_name(name)}: {_flow(value)}" for name, value in entry.items()]
+    lines += [f"{inner}{_format_name(name)}: {_format_flow(value)}" for name, value in entry.items()]
     return "".join(f"{line}{newline}" for line in lines)
 
 
-def _name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else _flow(name)
+def _format_name(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else _format_flow(name)
 
 
-def _flow(value: Any) -> str:
-    # YAML 1.2 contains JSON, except for the characters of _ODD.
-    return _ODD.sub(_escape, json.dumps(value, ensure_ascii=False, default=str))
+def _format_flow(value: Any) -> str:
+    # YAML 1.2 contains JSON, except for the characters of _ESCAPED.
+    return _ESCAPED.sub(_escape, json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _escape(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,7 +1,7 @@
 """``mcptrio new``: writes a new plugin package that works at once, from templates of mcptrio.
 
-The package is written to a temporary folder next to its place and moved there in one step, so no half-written package
-is left after an error, and existing files are not touched.
+The package is written to a temporary folder next to its final folder and moved there in one step, so an error leaves no
+half-written package, and existing files are not touched.
 
 The templates are in ``cli/new/templates/plugin``. ``MODULE`` in a name, and ``@WORD@`` in a text, stand for a value.
 """
@@ -62,7 +62,7 @@ _WORD: Final = re.compile(r"@([A-Z_]+)@")
 _LICENSE: Final = "LICENSE"
 
 
-def _is_name(_plugin: object, _field: object, name: str) -> None:
+def _check_name(_plugin: object, _field: object, name: str) -> None:
     if _NAME.fullmatch(name) is None:
         raise ConfigError(
             f"expected a name of 1 to 20 characters a-z, 0-9 and -, with a letter at the beginning, got {name!r}"
@@ -74,13 +74,13 @@ def _is_name(_plugin: object, _field: object, name: str) -> None:
         raise ConfigError(f"expected another name than a keyword of Python, got {name!r}")
 
 
-def _is_line(_plugin: object, attribute: object, text: str | None) -> None:
+def _check_line(_plugin: object, attribute: object, text: str | None) -> None:
     if text is not None and (not text.strip() or len(text) > _MAX_TEXT_CHARS or not text.isprintable()):
         what = getattr(attribute, "name", "text")
         raise ConfigError(f"--{what}: expected one line of 1 to {_MAX_TEXT_CHARS} characters, got {text[:40]!r}")
 
 
-def _is_author(_plugin: object, _field: object, text: str | None) -> None:
+def _check_author(_plugin: object, _field: object, text: str | None) -> None:
     if text is not None and _AUTHOR.fullmatch(text.strip()) is None:
         raise ConfigError(f"--author: expected NAME or NAME <EMAIL>, got {text!r}")
 
@@ -98,9 +98,9 @@ class NewPlugin:
         ConfigError: A value is invalid.
     """
 
-    name: str = field(validator=_is_name)
-    author: str | None = field(default=None, validator=[_is_line, _is_author])
-    description: str | None = field(default=None, validator=_is_line)
+    name: str = field(validator=_check_name)
+    author: str | None = field(default=None, validator=[_check_line, _check_author])
+    description: str | None = field(default=None, validator=_check_line)
 
     @property
     def distribution(self) -> str:
@@ -129,16 +129,16 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         raise ConfigError(f"--path: no such folder: {folder}")
     target = folder / new.distribution
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
-        found = "one with files in it" if target.is_dir() and not target.is_symlink() else "something else"
-        raise ConfigError(f"{target}: expected a new or empty folder, got {found}")
+        content = "one with files in it" if target.is_dir() and not target.is_symlink() else "something else"
+        raise ConfigError(f"{target}: expected a new or empty folder, got {content}")
     # In the same folder, because a rename across file systems fails.
-    beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
+    temporary = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
     try:
         # The temporary folder is private. The package inside it gets normal permissions.
-        written = Path(beside) / new.distribution
+        package = Path(temporary) / new.distribution
         paths = []
         for path, text in _render(new):
-            file = written / path
+            file = package / path
             file.parent.mkdir(parents=True, exist_ok=True)
             # Windows would write other line ends.
             file.write_text(text, "utf-8", newline="\n")
@@ -146,9 +146,9 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         # Windows cannot rename onto a folder. rmdir fails if another program has filled it in the meantime.
         with suppress(FileNotFoundError):
             target.rmdir()
-        written.rename(target)
+        package.rename(target)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return sorted(paths, key=lambda path: (path.name != "README.md", path))
 
 
@@ -173,10 +173,10 @@ def command(name: str, folder: Path, author: str | None, description: str | None
     """
     new = NewPlugin(name=name, author=author, description=description)
     _check_free(name)
-    written = write_plugin(new, folder)
-    place = written[0].parent
-    click.echo(f"wrote {place}: {len(written)} files")
-    click.echo(f'next: cd {place} && pip install -e ".[test]" && pytest')
+    paths = write_plugin(new, folder)
+    package = paths[0].parent
+    click.echo(f"wrote {package}: {len(paths)} files")
+    click.echo(f'next: cd {package} && pip install -e ".[test]" && pytest')
 
 
 def _check_free(name: str) -> None:
@@ -193,10 +193,10 @@ def _check_free(name: str) -> None:
 
 
 def _render(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:
-    values = _values(new)
+    values = _template_values(new)
     for path, template in _templates(files("mcptrio.cli.new").joinpath("templates", "plugin"), PurePosixPath()):
         if new.author is not None or path.name != _LICENSE:
-            yield PurePosixPath(str(path).replace("MODULE", new.module)), _fill(template, values)
+            yield PurePosixPath(str(path).replace("MODULE", new.module)), _fill_template(template, values)
 
 
 def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
@@ -209,7 +209,7 @@ def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[Pure
             yield below / name.removesuffix(".in"), each.read_text("utf-8")
 
 
-def _values(new: NewPlugin) -> Mapping[str, str]:
+def _template_values(new: NewPlugin) -> Mapping[str, str]:
     description = new.description or f"{new.name}: a plugin of mcptrio."
     author = _AUTHOR.fullmatch(new.author.strip()) if new.author is not None else None
     person = {key: _quote(value) for key, value in author.groupdict().items() if value} if author is not None else {}
@@ -228,13 +228,13 @@ def _values(new: NewPlugin) -> Mapping[str, str]:
     }
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
+def _fill_template(template: str, values: Mapping[str, str]) -> str:
     lines = []
     for line in template.splitlines(keepends=True):
         # A line with only the word of an empty value is left out.
-        alone = _WORD.fullmatch(line.strip())
-        if alone is None or values[alone[1]]:
-            lines.append(_WORD.sub(lambda found: values[found[1]], line))
+        word = _WORD.fullmatch(line.strip())
+        if word is None or values[word[1]]:
+            lines.append(_WORD.sub(lambda match: values[match[1]], line))
     return "".join(lines)
 
 

@@ -15,7 +15,7 @@ import click
 
 from mcptrio.cli.client.saving import write_file
 from mcptrio.cli.help_pages import CLIGroup
-from mcptrio.cli.package.described import Described, describe
+from mcptrio.cli.package.described import PublishedPlugin, describe
 from mcptrio.cli.package.mcpb import Bundle, bundle
 from mcptrio.cli.package.server_json import RegistryListing, advice, server_json
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server
@@ -43,7 +43,7 @@ _SETTINGS = click.option(
     "settings",
     multiple=True,
     metavar="PLUGIN.FIELD",
-    help="Let the user set this; repeat for more. By default, all settings of the plugins.",
+    help="Let the user set this; repeat for more.  [default: all settings]",
 )
 _FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 
@@ -51,27 +51,27 @@ _FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.
 @command.command("server-json")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", metavar="NAMESPACE/NAME", help="The name in the registry; by default, mcp-name: in the README.")
+@click.option("--name", metavar="NAMESPACE/NAME", help="The name in the registry.  [default: mcp-name in the README]")
 @click.option("--title", help="The name that users see.")
-@click.option("--description", help="The description; by default that of the distribution.")
-@click.option("--version", help="The version; by default that of the distribution.")
+@click.option("--description", help="The description.  [default: the distribution's]")
+@click.option("--version", help="The version.  [default: the distribution's]")
 @click.option("--package", metavar="DISTRIBUTION", help="The distribution with the server; others are included.")
 @click.option("--repository", metavar="URL", help="The URL of the source repository.")
-@click.option("--url", help="A URL where the server is also available.")
+@click.option("--url", metavar="URL", help="A URL where the server is also available.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: standard output]")
 @_FORCE
 def _server_json(
-    plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, **listed: Any
+    plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, **options: Any
 ) -> None:
-    """Write server.json for the MCP registry (mcp-publisher publish)."""
-    listing = RegistryListing(**listed)
-    described = _described(plugins, settings)
-    text = json.dumps(server_json(described, listing), indent=2, ensure_ascii=False) + "\n"
+    """Write server.json for the MCP registry, to which `mcp-publisher publish` uploads it."""
+    listing = RegistryListing(**options)
+    published = _load_plugins(plugins, settings)
+    text = json.dumps(server_json(published, listing), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:
         write_file(output, text.encode(), overwrite=force)
-    for line in advice(described, listing):
+    for line in advice(published, listing):
         # Advice goes to standard error, because standard output may be server.json.
         click.echo(f"mcptrio: {line}", err=True)
 
@@ -79,10 +79,15 @@ def _server_json(
 @command.command("mcpb")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", required=True, help="The name of the extension: lower-case letters, digits, '.', '_' and '-'.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    required=True,
+    help="The name of the extension: lower-case letters, digits, '.', '_' and '-'.",
+)
 @click.option("--version", default="0.1.0", show_default=True, help="The version of the bundle.")
 @click.option("--display-name", help="The name that users see.")
-@click.option("--description", help="The description; by default that of the first distribution.")
+@click.option("--description", help="The description.  [default: the first distribution's]")
 @click.option("--author", required=True, help="The author.")
 @click.option("--license", help="The license's SPDX identifier.")
 @click.option("--homepage", metavar="URL", help="The URL of the documentation.")
@@ -92,13 +97,13 @@ def _server_json(
 def _mcpb(
     plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, as_json: bool, **about: Any
 ) -> None:
-    """Make a bundle that Claude Desktop and others install with a click; uv installs its dependencies there.
+    """Build a bundle that Claude Desktop and others install with a click. uv then installs its dependencies.
 
     The same plugins always give the same file.
     """
-    described = _described(plugins, settings)
-    about["description"] = about["description"] or _summary(described)
-    data = bundle(described, Bundle(**about))
+    published = _load_plugins(plugins, settings)
+    about["description"] = about["description"] or _summary(published)
+    data = bundle(published, Bundle(**about))
     output = output if output is not None else Path(f"{about['name']}.mcpb")
     write_file(output, data, overwrite=force)
     digest = sha256(data).hexdigest()
@@ -108,14 +113,14 @@ def _mcpb(
         click.echo(f"{output}: {len(data)} bytes, SHA-256 {digest}")
 
 
-def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
+def _load_plugins(plugins: Sequence[str], settings: Sequence[str]) -> list[PublishedPlugin]:
     # The publisher's ./mcptrio.toml must not become part of the description.
     config = ServeConfig()
-    wanted = ChosenPlugins(plugins=plugins).wanted(config)
-    return describe(make_examined_server(config, wanted), wanted.files, settings)
+    selection = ChosenPlugins(plugins=plugins).select(config)
+    return describe(make_examined_server(config, selection), selection.files, settings)
 
 
-def _summary(plugins: Sequence[Described]) -> str:
+def _summary(plugins: Sequence[PublishedPlugin]) -> str:
     summaries = [str(each.distribution.metadata["Summary"] or "") for each in plugins if each.distribution is not None]
     return next(
         (each for each in summaries if each), f"Tools: {', '.join(name for each in plugins for name in each.tools)}."

@@ -1,6 +1,6 @@
-"""Plugins as a publisher needs them: their distributions, tools and settings.
+"""The distributions, tools and settings of the plugins to publish, from a server that has loaded them.
 
-Made from a server that has loaded them. The result is the same on every machine.
+``mcptrio package`` uses it. The result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mcptrio.cli.package.settings import Setting, settings_of
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server
 
-__all__ = ["Described", "describe", "drop_none"]
+__all__ = ["PublishedPlugin", "describe", "drop_none"]
 
 
 @frozen(kw_only=True)
-class Described:
+class PublishedPlugin:
     """A plugin to publish.
 
     Args:
         name: The name of the plugin.
         distribution: The distribution to install; ``None`` for a file.
         file: The file, if the plugin is one.
-        tools: Name -> description.
+        tools: The descriptions of the tools, by name.
     """
 
     name: str
@@ -43,15 +43,15 @@ class Described:
         return None if self.distribution is None else f"{self.distribution.name}=={self.distribution.version}"
 
 
-def describe(server: Server, files: Sequence[Path], wanted: Sequence[str] = ()) -> list[Described]:
+def describe(server: Server, files: Sequence[Path], selected: Sequence[str] = ()) -> list[PublishedPlugin]:
     """Return the loaded plugins of a server, sorted by name.
 
     Args:
         files: The files of plugins that were loaded from files.
-        wanted: The wanted settings, as ``plugin.field``; empty for all.
+        selected: The settings to include, as ``plugin.field``; empty for all.
     """
     by_stem = {file.stem: file for file in files}
-    found: list[Described] = []
+    published: list[PublishedPlugin] = []
     known: list[str] = []
     # Sorted, because the result must not depend on the order of discovery.
     for name, plugin in sorted(server.plugins.plugins.items()):
@@ -64,22 +64,22 @@ def describe(server: Server, files: Sequence[Path], wanted: Sequence[str] = ()) 
             raise ConfigError(f"--plugin: expected a plugin that is installed or a file, got {name}")
         cls = plugin.config_class
         settings = list(settings_of(name, cls)) if cls is not None else []
-        found.append(
-            Described(
+        published.append(
+            PublishedPlugin(
                 name=name,
                 distribution=distribution(plugin.distribution) if plugin.distribution is not None else None,
                 file=by_stem.get(name) if plugin.distribution is None else None,
                 tools={each.key: _summary(each) for each in server.catalog.tools.registry if each.owner.name == name},
-                settings=tuple(each for each in settings if not wanted or f"{name}.{each.field}" in wanted),
+                settings=tuple(each for each in settings if not selected or f"{name}.{each.field}" in selected),
             )
         )
         known += [f"{name}.{each.field}" for each in settings]
-    if not found:
+    if not published:
         raise ConfigError("--plugin: expected a plugin to publish, got none")
-    for each in wanted:
+    for each in selected:
         if each not in known:
             raise ConfigError(f"--setting: expected one of {', '.join(known) or 'none'}, got {each}")
-    return found
+    return published
 
 
 def drop_none(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.package.described import Described, drop_none
+from mcptrio.cli.package.described import PublishedPlugin, drop_none
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
 from mcptrio.ground.version import __version__
@@ -30,7 +30,7 @@ _MODE = 0o100644 << 16
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _PYTHON = ">=3.11"
 
-_START = '''\
+_START_SCRIPT = '''\
 """Starts the server of this bundle. Made by `mcptrio package mcpb`."""
 
 import os
@@ -61,7 +61,7 @@ class Bundle:
     homepage: str | None = None
 
 
-def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
+def bundle(plugins: Sequence[PublishedPlugin], about: Bundle) -> bytes:
     """Return the zip file."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -75,24 +75,24 @@ def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
     return data.getvalue()
 
 
-def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
+def files(plugins: Sequence[PublishedPlugin], about: Bundle) -> dict[str, bytes]:
     """Return the contents, by name."""
-    found = {
+    contents = {
         "manifest.json": (json.dumps(manifest(plugins, about), indent=2, ensure_ascii=False) + "\n").encode(),
-        "pyproject.toml": _project(plugins, about).encode(),
-        "src/server.py": _START.encode(),
+        "pyproject.toml": _pyproject(plugins, about).encode(),
+        "src/server.py": _START_SCRIPT.encode(),
         ".mcpbignore": _IGNORED.encode(),
     }
     for each in plugins:
         if each.file is not None:
             try:
-                found[f"src/{each.name}.py"] = each.file.read_bytes()
+                contents[f"src/{each.name}.py"] = each.file.read_bytes()
             except OSError as error:
                 raise ConfigError(f"--plugin: {each.file} cannot be read: {error.strerror}") from error
-    return found
+    return contents
 
 
-def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
+def manifest(plugins: Sequence[PublishedPlugin], about: Bundle) -> dict[str, Any]:
     if not _NAME.fullmatch(about.name):
         raise ConfigError(f"--name: expected lower-case letters, digits, '.', '_' and '-', got {about.name!r}")
     for option, text in (
@@ -118,7 +118,7 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
             "description": about.description,
             "author": {"name": about.author},
             "homepage": about.homepage,
-            "server": {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)},
+            "server": {"type": "uv", "entry_point": "src/server.py", "mcp_config": _mcp_config(plugins, settings)},
             "tools": [drop_none({"name": name, "description": text}) for name, text in sorted(tools.items())],
             # The tools may depend on the settings.
             "tools_generated": True,
@@ -129,7 +129,7 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     )
 
 
-def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[str, Any]:
+def _mcp_config(plugins: Sequence[PublishedPlugin], settings: Sequence[Setting]) -> dict[str, Any]:
     args = ["run", "--directory", "${__dirname}", "src/server.py"]
     for each in plugins:
         args += ["--plugin", each.name if each.file is None else f"{each.name}.py"]
@@ -160,9 +160,9 @@ def _user_setting(setting: Setting) -> Mapping[str, Any]:
     )
 
 
-def _project(plugins: Sequence[Described], about: Bundle) -> str:
+def _pyproject(plugins: Sequence[PublishedPlugin], about: Bundle) -> str:
     # Exact versions, so that the bundle runs what its publisher has tested.
-    needed = sorted({f"mcptrio=={__version__}", *(each.requirement for each in plugins if each.requirement)})
+    requirements = sorted({f"mcptrio=={__version__}", *(each.requirement for each in plugins if each.requirement)})
     lines = [
         "[project]",
         f"name = {json.dumps(about.name)}",
@@ -170,7 +170,7 @@ def _project(plugins: Sequence[Described], about: Bundle) -> str:
         f"description = {json.dumps(about.description, ensure_ascii=False)}",
         f'requires-python = "{_PYTHON}"',
         "dependencies = [",
-        *(f"  {json.dumps(each)}," for each in needed),
+        *(f"  {json.dumps(each)}," for each in requirements),
         "]",
         "",
         # The project is only a list of dependencies, so uv must not build it.

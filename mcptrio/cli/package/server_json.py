@@ -1,6 +1,6 @@
 """``server.json``: the description of a server on PyPI for the MCP registry.
 
-Data that the registry would refuse is refused here, with the reason.
+It refuses data that the registry would refuse, and says why.
 
 Source: the registry's schema for server.json, of the date in its URL; its documentation, "PyPI packages" (the README
 names the server) and "Versioning" (no ranges).
@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.package.described import Described, drop_none
+from mcptrio.cli.package.described import PublishedPlugin, drop_none
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
 
@@ -24,8 +24,7 @@ __all__ = ["RegistryListing", "advice", "server_json"]
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
 # Limits of the registry's schema.
-_MOST_NAME, _MOST_TEXT, _MOST_VERSION = 200, 100, 255
-"""Maximum characters."""
+_MAX_NAME_CHARS, _MAX_TEXT_CHARS, _MAX_VERSION_CHARS = 200, 100, 255
 _MCP_NAME = re.compile(r"mcp-name:\s*([a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+)")
 _SOURCES = {"github.com": "github", "gitlab.com": "gitlab"}
 
@@ -50,16 +49,16 @@ class RegistryListing:
     url: str | None = None
 
 
-def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[str, Any]:
-    main = _main(plugins, listing.package)
+def server_json(plugins: Sequence[PublishedPlugin], listing: RegistryListing) -> dict[str, Any]:
+    main = _main_distribution(plugins, listing.package)
     name = listing.name or _name_in_readme(main)
     if name is None:
         raise ConfigError("--name: expected io.github.USER/SERVER, or a README with mcp-name: in it; got neither")
-    if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MOST_NAME:
+    if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MAX_NAME_CHARS:
         raise ConfigError(f"--name: expected NAMESPACE/NAME of letters, digits, '.' and '-', got {name!r}")
     version = listing.version or main.version
     # "Versioning" of the registry: ranges such as ^1.2 or >=1 are refused.
-    if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
+    if not version or len(version) > _MAX_VERSION_CHARS or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
     if listing.url is not None and not re.fullmatch(r"https?://\S+", listing.url):
         raise ConfigError("--url: expected an http or https URL, got something else")
@@ -68,9 +67,9 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
         {
             "$schema": _SCHEMA,
             "name": name,
-            "title": None if listing.title is None else _text("--title", listing.title),
-            "description": _text("--description", listing.description or str(main.metadata["Summary"] or "")),
-            "repository": None if repository is None else {"url": repository, "source": _source(repository)},
+            "title": None if listing.title is None else _check_text("--title", listing.title),
+            "description": _check_text("--description", listing.description or str(main.metadata["Summary"] or "")),
+            "repository": None if repository is None else {"url": repository, "source": _repository_host(repository)},
             "version": version,
             "packages": [_package(plugins, main)],
             "remotes": None if url is None else [{"type": "streamable-http", "url": url}],
@@ -78,12 +77,12 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
     )
 
 
-def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
-    """Iterate over the requirements of the registry and of uvx that are not met."""
-    main = _main(plugins, listing.package)
-    found = _name_in_readme(main)
+def advice(plugins: Sequence[PublishedPlugin], listing: RegistryListing) -> Iterator[str]:
+    """Yield advice about requirements of the registry and of uvx that are not met."""
+    main = _main_distribution(plugins, listing.package)
+    readme_name = _name_in_readme(main)
     # The registry compares the name with the README to check who owns the package.
-    if found is None or (listing.name is not None and found != listing.name):
+    if readme_name is None or (listing.name is not None and readme_name != listing.name):
         yield f"the README of {main.name} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
     # uvx runs the program that has the name of the package.
     scripts = {point.name for point in main.entry_points if point.group == "console_scripts"}
@@ -91,7 +90,7 @@ def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[s
         yield f'uvx {main.name} needs a program of that name: [project.scripts] {main.name} = "mcptrio.cli:main"'
 
 
-def _main(plugins: Sequence[Described], package: str | None) -> Distribution:
+def _main_distribution(plugins: Sequence[PublishedPlugin], package: str | None) -> Distribution:
     installed = {each.distribution.name: each.distribution for each in plugins if each.distribution is not None}
     files = [each.name for each in plugins if each.distribution is None]
     # Users of the registry install from PyPI, which has no single files.
@@ -104,7 +103,7 @@ def _main(plugins: Sequence[Described], package: str | None) -> Distribution:
     return installed[package] if package is not None else next(iter(installed.values()))
 
 
-def _package(plugins: Sequence[Described], main: Distribution) -> dict[str, Any]:
+def _package(plugins: Sequence[PublishedPlugin], main: Distribution) -> dict[str, Any]:
     others = sorted({each.requirement or "" for each in plugins} - {f"{main.name}=={main.version}"})
     return drop_none(
         {
@@ -145,18 +144,18 @@ def _variable(setting: Setting) -> dict[str, Any]:
 def _name_in_readme(main: Distribution) -> str | None:
     # The payload of the metadata is the README.
     readme = main.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
-    found = _MCP_NAME.search(str(readme or ""))
-    return found[1] if found else None
+    match = _MCP_NAME.search(str(readme or ""))
+    return match[1] if match else None
 
 
-def _text(option: str, text: str) -> str:
-    if not 0 < len(text) <= _MOST_TEXT:
-        raise ConfigError(f"{option}: expected 1 to {_MOST_TEXT} characters, got {len(text)}")
+def _check_text(option: str, text: str) -> str:
+    if not 0 < len(text) <= _MAX_TEXT_CHARS:
+        raise ConfigError(f"{option}: expected 1 to {_MAX_TEXT_CHARS} characters, got {len(text)}")
     return text
 
 
-def _source(url: str) -> str:
-    found = re.fullmatch(r"https?://(?:www\.)?([^/\s]+)/\S+", url)
-    if found is None:
+def _repository_host(url: str) -> str:
+    match = re.fullmatch(r"https?://(?:www\.)?([^/\s]+)/\S+", url)
+    if match is None:
         raise ConfigError("--repository: expected the http or https URL of a repository, got something else")
-    return _SOURCES.get(found[1], found[1])
+    return _SOURCES.get(match[1], match[1])

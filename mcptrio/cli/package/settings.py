@@ -1,4 +1,4 @@
-"""The settings of a plugin for a form: one for each simple field of its settings class.
+"""The settings of a plugin that a form can ask for: one for each simple field of its settings class.
 
 Used for the ``user_config`` of a bundle and the environment variables of ``server.json``. Each setting is passed as its
 environment variable; a missing one has the class's default.
@@ -63,7 +63,7 @@ class Setting:
 
 
 def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
-    """Iterate over the settings of a class. Tables are left out, because they belong in a file."""
+    """Yield the settings of a class. Tables are left out, because they belong in a file."""
     hints = typing.get_type_hints(cls)
     # A text below the field takes precedence over the class's Args.
     descriptions = {**parse_docstring(cls.__doc__).parameters, **_attribute_docstrings(cls)}
@@ -75,7 +75,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         hint, is_multiple = _without_none(hints[each.name]), False
         if get_origin(hint) is tuple:
             hint, is_multiple = _without_none(get_args(hint)[0]), True
-        kind = _kind(hint, name)
+        kind = _form_type(hint, name)
         if kind is None:
             continue
         is_secret = hint is Secret or bool(each.metadata.get("secret"))
@@ -106,7 +106,7 @@ def _without_none(hint: Any) -> Any:
     return hint
 
 
-def _kind(hint: Any, name: str) -> Literal["string", "number", "boolean", "directory", "file"] | None:
+def _form_type(hint: Any, name: str) -> Literal["string", "number", "boolean", "directory", "file"] | None:
     if hint is bool:
         return "boolean"
     if hint in (int, float):
@@ -124,9 +124,9 @@ def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
     except (OSError, TypeError, SyntaxError):
         return {}
     body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
+    docstrings = {}
     for field, below in pairwise(body):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = text
-    return found
+                docstrings[name] = text
+    return docstrings

@@ -36,7 +36,7 @@ class _Group(CLIGroup):
 def command() -> None:
     """List, show, enable, disable, add, install and check plugins.
 
-    Without a command, mcptrio plugins lists them, and takes the options of list.
+    Without a command, `mcptrio plugins` does the same as `mcptrio plugins list`.
     """
 
 

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.install.edits import Uneditable
-from mcptrio.cli.install.files import decoded, encoded
+from mcptrio.cli.install.files import decode_text, encode_text
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.install.toml_text import parse, put
 from mcptrio.cli.server.config_options import CONFIG, read_config
@@ -77,7 +77,7 @@ PRESETS: Mapping[str, Preset] = {
     "path",
     type=click.Path(path_type=Path),
     default=CONFIG,
-    help="Edit this file; by default ./mcptrio.toml, which is created if missing.",
+    help="Edit this file, or create it.  [default: ./mcptrio.toml]",
 )
 def add(name: str | None, path: Path) -> None:
     """Mount a well-known server, pinned by version: add a table [mount.NAME] to mcptrio.toml.
@@ -93,19 +93,19 @@ def add(name: str | None, path: Path) -> None:
         # Also finds errors that would keep the edited file from being used.
         read_config(path)
     original = read_file(path, mode=_MODE)
-    mark, text = decoded(path, original.data)
+    mark, text = decode_text(path, original.data)
     before = parse(text)
     mounts = before.get("mount", {})
     if name in mounts:
         raise ConfigError(f"{path}: table mount.{name} already exists; remove it first to get the preset")
     try:
-        edited = put(text, ("mount", name), preset.entry)
+        new_text = put(text, ("mount", name), preset.entry)
     except Uneditable as error:
         raise ConfigError(f"{path}: cannot be edited: {error}; change it by hand") from error
     # Compared, because a wrong edit could change other settings.
-    if parse(edited) != {**before, "mount": {**mounts, name: preset.entry}}:
+    if parse(new_text) != {**before, "mount": {**mounts, name: preset.entry}}:
         raise ConfigError(f"{path}: mount is written in a form that cannot be edited; change it by hand")
-    original.replace(encoded(mark, edited))
+    original.replace(encode_text(mark, new_text))
     click.echo(f"added [mount.{name}] to {path}" + (", which is new" if original.data is None else ""))
     for variable, content in preset.variables.items():
         if not os.environ.get(variable):

@@ -1,6 +1,7 @@
 """Adds a name to a list of a configuration file, or removes it, in the file's text.
 
-``mcptrio plugins enable`` and ``disable`` use it. Only the name changes, with its comma and a line that it had alone.
+``mcptrio plugins enable`` and ``disable`` use it. Only the name changes, with its comma,
+and with its line if the name was alone on it.
 
 Source: TOML 1.0.0.
 """
@@ -12,42 +13,42 @@ import re
 import tomllib
 from typing import Any
 
-from mcptrio.cli.install.edits import Splice, newline_of, spliced
+from mcptrio.cli.install.edits import Splice, apply_splices, newline_of
 from mcptrio.cli.install.toml_text import parse, statements, strings
 
-__all__ = ["Inline", "with_name", "without_name"]
+__all__ = ["UneditableList", "add_name", "remove_name"]
 
 _TABLE = "server"
 
 
-class Inline(ValueError):
+class UneditableList(ValueError):
     """The list cannot be edited without changing more of the text."""
 
 
-def with_name(text: str, key: str, name: str) -> str:
+def add_name(text: str, key: str, name: str) -> str:
     """Return the text with a name in the list ``server.KEY``, which is created if it is missing.
 
     Raises:
-        Inline: The table is on one line, or in a form that is not supported.
+        UneditableList: The table is on one line, or in a form that is not supported.
     """
     # A JSON string is a basic string of TOML too.
     value = json.dumps(name, ensure_ascii=False)
-    found = _find(text, key)
-    if found is None:
-        return _check(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
-    start, items = found
+    array = _find_list(text, key)
+    if array is None:
+        return _check_edit(_add_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
+    start, items = array
     # Inserted directly after the last item, so a trailing comma or comment stays valid.
-    at, added = (items[-1][1], f", {value}") if items else (start + 1, value)
-    return _check(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
+    offset, new_text = (items[-1][1], f", {value}") if items else (start + 1, value)
+    return _check_edit(apply_splices(text, [Splice(offset, offset, new_text)]), text, key, name, is_in=True)
 
 
-def without_name(text: str, key: str, name: str) -> str:
+def remove_name(text: str, key: str, name: str) -> str:
     """Return the text without a name in the list ``server.KEY``.
 
     Raises:
-        Inline: The list is in a form that is not supported.
+        UneditableList: The list is in a form that is not supported.
     """
-    _, items = _find(text, key) or (0, [])
+    _, items = _find_list(text, key) or (0, [])
     splices = []
     for number, (start, end) in enumerate(items):
         # Parsed, because one name can be written with several kinds of quotes.
@@ -67,47 +68,47 @@ def without_name(text: str, key: str, name: str) -> str:
             # The last item has no comma after it, so the one before is removed.
             start = items[number - 1][1]
         splices.append(Splice(start, end, ""))
-    return _check(spliced(text, splices), text, key, name, is_in=False)
+    return _check_edit(apply_splices(text, splices), text, key, name, is_in=False)
 
 
-def _find(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
+def _find_list(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
     """Return the start of a list, and the start and end of each item.
 
     Raises:
-        Inline: The list exists in a form that cannot be edited.
+        UneditableList: The list exists in a form that cannot be edited.
     """
     for each in statements(text):
         if each.keys == (_TABLE, key) and each.value is not None:
             if not text.startswith("[", each.value):
-                raise Inline("expected a list of strings")
+                raise UneditableList("expected a list of strings")
             return each.value, list(strings(text, each.value))
     # The list exists, but not as a separate statement: in an inline table, for example.
     if key in parse(text).get(_TABLE, {}):
-        raise Inline(f"expected {_TABLE}.{key} on separate lines")
+        raise UneditableList(f"expected {_TABLE}.{key} on separate lines")
     return None
 
 
-def _with_list(text: str, line: str) -> str:
+def _add_list(text: str, line: str) -> str:
     """Add a key after the last one of its table, or with a new table."""
     newline = newline_of(text)
-    place: int | None = None
-    dotted = False
+    offset: int | None = None
+    is_dotted = False
     for each in statements(text):
         if each.is_table:
             if each.keys == (_TABLE,):
-                place, dotted = each.end, False
-        elif each.table == (_TABLE,) and not dotted:
-            place = each.end
+                offset, is_dotted = each.end, False
+        elif each.table == (_TABLE,) and not is_dotted:
+            offset = each.end
         elif not each.table and each.keys[0] == _TABLE:
-            place, dotted = each.end, True
-    if place is None:
+            offset, is_dotted = each.end, True
+    if offset is None:
         gap = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
         return f"{text}{gap}[{_TABLE}]{newline}{line}{newline}"
-    before = "" if text[:place].endswith("\n") else newline
-    return f"{text[:place]}{before}{f'{_TABLE}.' if dotted else ''}{line}{newline}{text[place:]}"
+    before = "" if text[:offset].endswith("\n") else newline
+    return f"{text[:offset]}{before}{f'{_TABLE}.' if is_dotted else ''}{line}{newline}{text[offset:]}"
 
 
-def _check(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
+def _check_edit(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
     # The edited text is parsed and compared with the expected value, because a wrong edit could change other settings.
     expected: dict[str, Any] = parse(text)
     names = expected.setdefault(_TABLE, {}).setdefault(key, [])
@@ -117,5 +118,5 @@ def _check(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
     except ValueError:
         is_right = False
     if not is_right:
-        raise Inline(f"{_TABLE}.{key} is written in a form that cannot be edited")
+        raise UneditableList(f"{_TABLE}.{key} is written in a form that cannot be edited")
     return edited

@@ -20,10 +20,10 @@ from attrs import define, evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.param_types import SECONDS
-from mcptrio.cli.server.plugin_check import question
-from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, named_plugin_options, plugin_names
+from mcptrio.cli.server.plugin_check import encode_request
+from mcptrio.cli.server.plugin_server import ChosenPlugins, PluginSelection, named_plugin_options, plugin_names
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Style, TerminalLayout, counted
+from mcptrio.cli.terminal.layout import Style, TerminalLayout, count_text
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.ground.quoting import printable
@@ -46,19 +46,19 @@ _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transport
 
 
 @define(eq=False)
-class _Examined:
+class _PluginCheck:
     """The check of one plugin.
 
     Attributes:
-        stage: The stage at which the process ended.
-        ended: Its exit code; ``None`` if it was stopped.
+        stage: The last stage that the process has begun.
+        exit_code: The exit code of the process; ``None`` if it was stopped.
     """
 
     name: str
     stage: str = "starting Python"
     reports: list[dict[str, Any]] | None = None
     problem: str | None = None
-    ended: int | None = None
+    exit_code: int | None = None
     last_lines: Sequence[str] = ()
 
 
@@ -82,50 +82,50 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
     """
     chosen = evolve(chosen, place="NAME")
     config = chosen.read()
-    wanted = chosen.wanted(config)
-    examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
+    selection = chosen.select(config)
+    checks = trio.run(_check_all, _plugins_to_check(selection), chosen, timeout)
     # Each process also reports the plugins of mcptrio itself, which are shown once.
-    plugins = list({report["name"]: report for each in examined for report in _reports(each, timeout)}.values())
-    found = _overall(plugins, config)
-    broken = sum(len(each["problems"]) for each in [*plugins, found])
-    warnings = sum(len(each["warnings"]) for each in [*plugins, found])
+    plugins = list({report["name"]: report for each in checks for report in _reports(each, timeout)}.values())
+    overall = _check_together(plugins, config)
+    broken = sum(len(each["problems"]) for each in [*plugins, overall])
+    warnings = sum(len(each["warnings"]) for each in [*plugins, overall])
     tokens = sum(sum(each["tokens"].values()) for each in plugins)
     if as_json:
-        print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
+        print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": overall})
     else:
         layout = TerminalLayout.of_stdout()
-        for line in _lines(plugins, found, layout):
+        for line in _lines(plugins, overall, layout):
             click.echo(line)
-        cost = f"{counted(len(plugins), 'plugins')}, about {counted(tokens, 'tokens')} (estimate)"
-        click.echo(layout.wrap(f"{cost}: {broken} broken, {counted(warnings, 'warnings')}"))
+        cost = f"{count_text(len(plugins), 'plugins')}, about {count_text(tokens, 'tokens')} (estimate)"
+        click.echo(layout.wrap(f"{cost}: {broken} broken, {count_text(warnings, 'warnings')}"))
     ctx.exit(1 if broken else 0)
 
 
-def _names(wanted: WantedPlugins) -> list[str]:
+def _plugins_to_check(selection: PluginSelection) -> list[str]:
     """Return the plugins to check: installed ones by name, files by path."""
-    there = installed_entry_points()
-    check_offered((*(wanted.names or ()), *wanted.without), there)
-    names = [name for name in there if wanted.names is None or name in wanted.names]
-    return [*(name for name in names if name not in wanted.without), *map(str, wanted.files)]
+    installed = installed_entry_points()
+    check_offered((*(selection.names or ()), *selection.without), installed)
+    names = [name for name in installed if selection.names is None or name in selection.names]
+    return [*(name for name in names if name not in selection.without), *map(str, selection.files)]
 
 
-async def _examine_all(names: Sequence[str], chosen: ChosenPlugins, timeout: float) -> list[_Examined]:
-    examined = [_Examined(name) for name in names]
+async def _check_all(names: Sequence[str], chosen: ChosenPlugins, timeout: float) -> list[_PluginCheck]:
+    checks = [_PluginCheck(name) for name in names]
     # More processes than CPUs would slow each other down until they exceed their time limits.
-    at_once = trio.CapacityLimiter(max(1, os.cpu_count() or 1))
+    limiter = trio.CapacityLimiter(max(1, os.cpu_count() or 1))
     async with trio.open_nursery() as nursery:
-        for each in examined:
-            nursery.start_soon(_examine, each, question(each.name, chosen), timeout, at_once)
-    return examined
+        for each in checks:
+            nursery.start_soon(_check_plugin, each, encode_request(each.name, chosen), timeout, limiter)
+    return checks
 
 
-async def _examine(examined: _Examined, question: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
-    command = mcptrio_command(question, module="mcptrio.cli.server.plugin_check")
-    async with at_once:
+async def _check_plugin(check: _PluginCheck, request: str, timeout: float, limiter: trio.CapacityLimiter) -> None:
+    command = mcptrio_command(request, module="mcptrio.cli.server.plugin_check")
+    async with limiter:
         process = start_process(command, env=os.environ)
         # A plugin that reads standard input finds its end, instead of waiting.
         os.close(process.stdin)
-        stderr = ChildStderr(process.stderr, "drop", name=examined.name)
+        stderr = ChildStderr(process.stderr, "drop", name=check.name)
         reader = open_reader(process.stdout)
         data = bytearray()
         try:
@@ -134,15 +134,15 @@ async def _examine(examined: _Examined, question: str, timeout: float, at_once: 
                 with trio.move_on_after(timeout):
                     await _read_to_end(reader, data)
                     # The output was closed, perhaps by a child; the process itself may still run.
-                    examined.ended = await process.wait()
+                    check.exit_code = await process.wait()
                 # The process must not survive if the command is cancelled.
                 with trio.CancelScope(shield=True):
                     # Bounded by _CLOSE_TIMEOUT, and by the time that a killed process takes to disappear.
-                    await process.end(exit=0 if examined.ended is None else _CLOSE_TIMEOUT, terminate=_CLOSE_TIMEOUT)
+                    await process.end(exit=0 if check.exit_code is None else _CLOSE_TIMEOUT, terminate=_CLOSE_TIMEOUT)
                 stderr.close()
         finally:
             reader.close()
-        examined.last_lines = stderr.last_lines
+        check.last_lines = stderr.last_lines
     for line in data.splitlines():
         try:
             message = json.loads(line)
@@ -150,9 +150,9 @@ async def _examine(examined: _Examined, question: str, timeout: float, at_once: 
             continue
         if not isinstance(message, dict):
             continue  # printed before plugin_check redirected standard output
-        examined.stage = message.get("stage", examined.stage)
-        examined.reports = message.get("report", examined.reports)
-        examined.problem = message.get("problem", examined.problem)
+        check.stage = message.get("stage", check.stage)
+        check.reports = message.get("report", check.reports)
+        check.problem = message.get("problem", check.problem)
 
 
 async def _read_to_end(reader: ByteReader, data: bytearray) -> None:
@@ -161,24 +161,24 @@ async def _read_to_end(reader: ByteReader, data: bytearray) -> None:
             data += chunk
 
 
-def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
+def _reports(check: _PluginCheck, timeout: float) -> list[dict[str, Any]]:
     """Return the process's report of its plugin, or a report of how the process ended."""
-    if examined.reports is not None:
-        return examined.reports
-    if examined.problem is not None:
-        problem = examined.problem
-    elif examined.ended is None:
-        problem = f"{examined.stage} did not end within {timeout:g} s"
+    if check.reports is not None:
+        return check.reports
+    if check.problem is not None:
+        problem = check.problem
+    elif check.exit_code is None:
+        problem = f"{check.stage} did not end within {timeout:g} s"
     # The exit code of a process that a signal has killed is the negative number of the signal.
-    elif examined.ended < 0:
-        problem = f"{examined.stage} ended the process: {signal_name(-examined.ended)}"
+    elif check.exit_code < 0:
+        problem = f"{check.stage} ended the process: {signal_name(-check.exit_code)}"
     else:
-        problem = f"{examined.stage} ended the process, with exit code {examined.ended}"
-    points = installed_entry_points().get(examined.name)
+        problem = f"{check.stage} ended the process, with exit code {check.exit_code}"
+    points = installed_entry_points().get(check.name)
     distribution, version = distribution_of(points[0]) if points else (None, None)
     return [
         {
-            "name": examined.name,
+            "name": check.name,
             "version": version,
             "distribution": distribution,
             "state": "unknown",
@@ -188,12 +188,12 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "called": [],
             "may_be_renamed": False,
             "problems": [problem],
-            "warnings": [f"its last output: {line}" for line in examined.last_lines[-1:]],
+            "warnings": [f"its last output: {line}" for line in check.last_lines[-1:]],
         }
     ]
 
 
-def _overall(plugins: Sequence[dict[str, Any]], config: ServeConfig) -> dict[str, list[str]]:
+def _check_together(plugins: Sequence[dict[str, Any]], config: ServeConfig) -> dict[str, list[str]]:
     problems: list[str] = []
     warnings: list[str] = []
     owners: dict[tuple[str, str], str] = {}
@@ -224,21 +224,22 @@ def _overall(plugins: Sequence[dict[str, Any]], config: ServeConfig) -> dict[str
     return {"problems": problems, "warnings": warnings}
 
 
-def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], layout: TerminalLayout) -> Iterator[str]:
+def _lines(plugins: Sequence[dict[str, Any]], overall: dict[str, list[str]], layout: TerminalLayout) -> Iterator[str]:
     for plugin in plugins:
         seconds = plugin["import_seconds"]
-        about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
+        tokens = count_text(sum(plugin["tokens"].values()), "tokens")
+        about = f"{count_text(len(plugin['tokens']), 'tools')}, about {tokens}"
         about += f", imported in {seconds * 1000:.0f} ms" if seconds is not None else ""
         verdict = "broken" if plugin["problems"] else "warnings" if plugin["warnings"] else "fine"
         label = f"{printable(plugin['name'])}: {verdict} "
         yield layout.wrap(f"({about})", _STYLES[verdict], label=label)
         yield from _findings(plugin, layout)
-    if found["problems"] or found["warnings"]:
+    if overall["problems"] or overall["warnings"]:
         yield "all plugins:"
-        yield from _findings(found, layout)
+        yield from _findings(overall, layout)
 
 
-def _findings(of: dict[str, Any], layout: TerminalLayout) -> Iterator[str]:
+def _findings(report: dict[str, Any], layout: TerminalLayout) -> Iterator[str]:
     for label, kind in (("broken", "problems"), ("warning", "warnings")):
         style = _STYLES["broken" if label == "broken" else "warnings"]
-        yield from (layout.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])
+        yield from (layout.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in report[kind])

@@ -42,58 +42,62 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
 
     SPEC is NAME for mcptrio-NAME, with or without a version, or a path or URL as for pip.
     """
-    wanted = [each if exact else _requirement(each) for each in specs]
-    for spec in wanted:
+    requirements = [each if exact else _requirement(each) for each in specs]
+    for spec in requirements:
         # pip would read it as its own option, for example as the URL of another index.
         if spec.startswith("-"):
             raise click.UsageError(f"expected the name, path or URL of a distribution, got the option {spec!r}")
     before = _installed_versions()
-    _pip("install", [*(["--upgrade"] if upgrade else []), *wanted], shown=wanted)
+    _pip("install", [*(["--upgrade"] if upgrade else []), *requirements], names=requirements)
     _report(before, _installed_versions())
 
 
 @click.command("uninstall", cls=CLICommand)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=plugin_names)
 def uninstall(names: tuple[str, ...]) -> None:
-    """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution that has some."""
+    """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution with plugins."""
     before = _installed_versions()
-    wanted = list(dict.fromkeys(_distribution(name) for name in names))
-    _pip("uninstall", ["--yes", *wanted], shown=wanted)
+    distributions = list(dict.fromkeys(_distribution(name) for name in names))
+    _pip("uninstall", ["--yes", *distributions], names=distributions)
     _report(before, _installed_versions())
 
 
 def _requirement(spec: str) -> str:
-    found = _NAME.fullmatch(spec)
+    match = _NAME.fullmatch(spec)
     # A path, an archive, or "NAME @ URL" of the dependency specifiers.
-    is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
-    if found is None or is_elsewhere or (_normalize(found["name"]) + "-").startswith(_PREFIX):
+    is_path_or_url = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
+    if match is None or is_path_or_url or (_normalize(match["name"]) + "-").startswith(_PREFIX):
         return spec
     return f"{_PREFIX}{spec}"
 
 
 def _distribution(name: str) -> str:
     """Return the name under which pip knows the distribution of a plugin."""
-    found = installed_entry_points()
-    if name in found:
-        ours = distribution_of(found[name][0])[0]
-        if ours is None:
-            raise ConfigError(f"plugin {name} was not installed by an installer; remove it where it is")
-        return ours
-    known = {_normalize(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
+    installed = installed_entry_points()
+    if name in installed:
+        installed_name = distribution_of(installed[name][0])[0]
+        if installed_name is None:
+            raise ConfigError(
+                f"plugin `{name}`: expected one that an installer has installed; delete the files of this one by hand"
+            )
+        return installed_name
+    known = {
+        _normalize(dist) for points in installed.values() for point in points if (dist := distribution_of(point)[0])
+    }
     for each in (name, f"{_PREFIX}{name}"):
         if _normalize(each) in known:
             try:
                 return str(distribution(each).name)
             except PackageNotFoundError:
                 continue
-    check_offered([name], found)
+    check_offered([name], installed)
     return name
 
 
-def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None:
+def _pip(action: str, arguments: Sequence[str], *, names: Sequence[str]) -> None:
     # uv creates environments without pip.
     if find_spec("pip") is None:
-        words = " ".join(shown)
+        words = " ".join(names)
         inject = f"pipx inject mcptrio {words}" if action == "install" else f"pipx uninject mcptrio {words}"
         raise click.ClickException(
             f"the Python of mcptrio, {sys.executable}, has no pip.\n"
@@ -105,7 +109,7 @@ def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None
     sys.stdout.flush()
     code = subprocess.run(command, check=False).returncode
     if code:
-        raise click.ClickException(f"pip {action} ended with {code}")
+        raise click.ClickException(f"pip {action} failed with exit code {code}; its output above says why")
 
 
 def _installed_versions() -> dict[str, str]:
@@ -121,14 +125,14 @@ def _report(before: dict[str, str], after: dict[str, str]) -> None:
     lines = [f"added: {name} ({after[name]})" for name in after.keys() - before.keys()]
     lines += [f"removed: {name} ({before[name]})" for name in before.keys() - after.keys()]
     lines += [
-        f"changed: {name} ({before[name]} has become {after[name]})"
+        f"changed: {name} (from {before[name]} to {after[name]})"
         for name in after.keys() & before.keys()
         if before[name] != after[name]
     ]
     for line in sorted(lines):
         click.echo(line)
     if not lines:
-        click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
+        click.echo("no plugin was added, removed or changed; `mcptrio plugins` lists them")
 
 
 def _normalize(name: str) -> str:

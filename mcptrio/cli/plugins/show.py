@@ -31,7 +31,7 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 @click.command("show", cls=CLICommand)
 @file_options
-@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code each plugin failed.")
+@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code the plugin failed.")
 @json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
@@ -40,7 +40,7 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
     chosen = evolve(chosen, plugins=(name,), place="NAME")
     config = chosen.read()
     # The details contain the failure, so the log need not repeat it.
-    server = make_examined_server(config, chosen.wanted(config), log_level="critical", imports_isolated=True)
+    server = make_examined_server(config, chosen.select(config), log_level="critical", imports_isolated=True)
     # A plugin from a file has the name of the file.
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)

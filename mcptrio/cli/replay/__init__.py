@@ -1,4 +1,4 @@
-"""``mcptrio replay``: a recorded server over stdio, or a recorded client against a live server.
+"""``mcptrio replay``: answers as a recorded server, or repeats a recorded client's requests at a live server.
 
 Exit codes: those of client commands; 1 if a live server answers differently.
 """
@@ -14,7 +14,7 @@ import trio
 from mcptrio.cli.client.client_settings import client_settings
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode
-from mcptrio.cli.client.running import connected, run_at_console
+from mcptrio.cli.client.running import run_at_console, run_connected
 from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.param_types import OneOf
@@ -87,13 +87,13 @@ def command(
     mcptrio call "mcptrio replay trip.jsonl --as server" book city=Oslo
     mcptrio replay trip.jsonl --as client http://127.0.0.1:8000/mcp
 
-    A server is served over stdio, so this command is a TARGET of other commands, and the command of [mount.NAME].
-    A client repeats its requests at TARGET, and prints the results that differ from the recorded ones.
+    With --as server, it serves over stdio, so this command can be the TARGET of other commands, or the command of
+    [mount.NAME]. With --as client, it repeats the requests at TARGET, and prints the results that differ.
     """
     transcript = read_transcript(file)
     if role == "server":
         if target is not None or ignore:
-            raise click.UsageError("TARGET and --ignore go with --as client", ctx)
+            raise click.UsageError("TARGET and --ignore can only be used with --as client", ctx)
         _serve(transcript, session, 1.0 if speed is None else speed)
         return
     if target is None:
@@ -128,8 +128,10 @@ def _repeat(transcript: Transcript, session: str | None, target: str, speed: flo
     answers = RecordedAnswers(calls)
 
     async def action(cmd: CommandContext) -> int:
-        differing = await repeat_calls(cmd, calls, answers, speed=speed, ignored=ignore)
-        return ExitCode.FAILED if differing else ExitCode.DONE
+        difference_count = await repeat_calls(cmd, calls, answers, speed=speed, ignored=ignore)
+        return ExitCode.FAILED if difference_count else ExitCode.DONE
 
-    found = find_target(options)
-    return run_at_console(lambda: partial(connected, action, options, found, handlers=answers.handlers()), url=target)
+    server = find_target(options)
+    return run_at_console(
+        lambda: partial(run_connected, action, options, server, handlers=answers.handlers()), url=target
+    )

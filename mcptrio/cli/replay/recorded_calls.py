@@ -22,7 +22,7 @@ from mcptrio.recording.transcript import RecordedEntry
 
 __all__ = ["RecordedAnswers", "RecordedCall", "recorded_calls"]
 
-_OWN: Final = frozenset(
+_CONNECTION_METHODS: Final = frozenset(
     {
         "initialize",
         "server/discover",
@@ -34,7 +34,7 @@ _OWN: Final = frozenset(
     }
 )
 """Requests that belong to a connection. The live connection sends its own."""
-_ROUND = ("inputResponses", "requestState")
+_ROUND_TRIP_MEMBERS = ("inputResponses", "requestState")
 
 
 @define
@@ -70,15 +70,17 @@ def recorded_calls(entries: Iterable[RecordedEntry]) -> list[RecordedCall]:
     unfinished: dict[str, tuple[RecordedCall, Mapping[str, Any]]] = {}
     for exchange in exchanges_of(entries):
         request, response = exchange.request, exchange.response
-        if request.method is None or request.method in _OWN:
+        if request.method is None or request.method in _CONNECTION_METHODS:
             continue
-        begun = unfinished.pop(str(request.params.get("requestState")), None)
-        if begun is None:
-            params = {name: value for name, value in without_meta(request.params).items() if name not in _ROUND}
+        unfinished_call = unfinished.pop(str(request.params.get("requestState")), None)
+        if unfinished_call is None:
+            params = {
+                name: value for name, value in without_meta(request.params).items() if name not in _ROUND_TRIP_MEMBERS
+            }
             call = RecordedCall(t=request.t, method=request.method, params=params, target=exchange.target)
             calls.append(call)
         else:
-            call, questions = begun
+            call, questions = unfinished_call
             call.answers += _answers(questions, request.params.get("inputResponses"))
         for step in exchange.steps:
             result = step.answer.message.get("result") if step.answer is not None else None
@@ -118,19 +120,19 @@ class RecordedAnswers:
             InvalidParams: The recorded client was not asked.
         """
         answers = [each for each in self.call.answers if each.method == method] if self.call is not None else []
-        fitting = [each for each in answers if not each.is_used and each.message == message]
-        found = next(iter(fitting or [each for each in answers if not each.is_used]), None)
-        if found is None:
-            raise InvalidParams(f"the recorded client was not asked this: {method}")
-        found.is_used = True
-        return found.result
+        matches = [each for each in answers if not each.is_used and each.message == message]
+        answer = next(iter(matches or [each for each in answers if not each.is_used]), None)
+        if answer is None:
+            raise InvalidParams(f"the recording has no answer to this question: {method}")
+        answer.is_used = True
+        return answer.result
 
     def handlers(self) -> Handlers:
         """Return handlers for the kinds of questions that the recorded client has answered."""
-        asks = "elicitation/create" in self._methods
+        has_elicitation = "elicitation/create" in self._methods
         return Handlers(
-            elicit=self._elicit if asks else None,
-            open_url=self._open if asks else None,
+            elicit=self._elicit if has_elicitation else None,
+            open_url=self._open if has_elicitation else None,
             sample=self._sample if "sampling/createMessage" in self._methods else None,
             roots=self._roots if "roots/list" in self._methods else None,
         )
@@ -147,8 +149,8 @@ class RecordedAnswers:
         result = self.find("sampling/createMessage")
         blocks = result.get("content")
         # A single block until 2025-06-18.
-        every = blocks if isinstance(blocks, list) else [blocks]
-        texts = [each.get("text") for each in every if isinstance(each, dict)]
+        block_list = blocks if isinstance(blocks, list) else [blocks]
+        texts = [each.get("text") for each in block_list if isinstance(each, dict)]
         content = tuple(TextContent(text=text) for text in texts if isinstance(text, str))
         return CreateMessageResult(role="assistant", content=content, model=str(result.get("model", "recorded")))
 

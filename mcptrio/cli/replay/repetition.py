@@ -1,7 +1,7 @@
 """Repeats recorded calls at a live server, and prints the results that differ.
 
-Calls are repeated one after the other. Not compared are ``_meta``, sealed state, and the paths that the user names.
-Secrets of the live results are removed first, as the recorder has done with the recorded ones.
+Calls are repeated one after the other. ``_meta``, sealed state and the paths that the user names are not compared.
+Secrets are removed from the live results first, as the recorder has removed them from the recorded ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.replay.recorded_calls import RecordedAnswers, RecordedCall
-from mcptrio.cli.terminal.layout import counted
+from mcptrio.cli.terminal.layout import count_text
 from mcptrio.errors import MCPError
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.recording.message_redaction import MessageRedactor
@@ -37,13 +37,13 @@ async def repeat_calls(
     speed: float,
     ignored: Sequence[str],
 ) -> int:
-    """Repeat the calls; return the number of those with a different result.
+    """Repeat the calls, and return the number of those with a different result.
 
     Args:
         speed: Recorded pauses between calls are divided by this; 0 leaves them out.
         ignored: Paths of members that are not compared. ``*`` stands for any member.
     """
-    differing = 0
+    difference_count = 0
     started = trio.current_time()
     # Requests without a response were cancelled, so there is nothing to compare.
     answered = [call for call in calls if call.response is not None]
@@ -51,16 +51,16 @@ async def repeat_calls(
         if speed:
             await trio.sleep_until(started + (call.t - answered[0].t) / speed)
         answers.call = call
-        live = _shown(await _repeat(cmd, call, answers), ignored)
-        recorded = _shown(call.response or {}, ignored)
+        live = _comparable_lines(await _repeat(cmd, call, answers), ignored)
+        recorded = _comparable_lines(call.response or {}, ignored)
         if live != recorded:
-            differing += 1
-            shown_params = json.dumps(call.params, ensure_ascii=False)[:_MAX_SHOWN_CHARS]
-            cmd.console.print(f"{call.method} {shown_params}")
+            difference_count += 1
+            params = json.dumps(call.params, ensure_ascii=False)[:_MAX_SHOWN_CHARS]
+            cmd.console.print(f"{call.method} {params}")
             lines = difflib.unified_diff(recorded, live, "recorded", "live", lineterm="")
             cmd.console.print("\n".join(lines))
-    cmd.console.note(f"{counted(len(answered), 'requests')} repeated, {differing} with a different result")
-    return differing
+    cmd.console.note(f"{count_text(len(answered), 'requests')} repeated, {difference_count} with a different result")
+    return difference_count
 
 
 async def _repeat(cmd: CommandContext, call: RecordedCall, answers: RecordedAnswers) -> Mapping[str, Any]:
@@ -71,37 +71,37 @@ async def _repeat(cmd: CommandContext, call: RecordedCall, answers: RecordedAnsw
         for _ in range(_MAX_ROUNDS):
             if not isinstance(result, InputRequiredResult):
                 break
-            found = {
+            responses = {
                 key: answers.find(question.method, getattr(question.params, "message", None))
                 for key, question in (result.input_requests or {}).items()
             }
-            more = {"inputResponses": found, "requestState": result.request_state}
+            more = {"inputResponses": responses, "requestState": result.request_state}
             result = await cmd.client.request(call.method, {**params, **more})
     except MCPError as error:
         return {"error": {"code": int(error.code), "message": error.message, "data": error.data}}
     return {"result": result if isinstance(result, dict) else cmd.wire(result)}
 
 
-def _shown(response: Mapping[str, Any], ignored: Sequence[str]) -> list[str]:
+def _comparable_lines(response: Mapping[str, Any], ignored: Sequence[str]) -> list[str]:
     """Return the compared part of a response, as lines."""
     error, result = response.get("error"), response.get("result")
-    kept = {"error": error} if error is not None else {"result": _comparable(result, ignored, ())}
+    compared = {"error": error} if error is not None else {"result": _comparable_part(result, ignored, ())}
     if isinstance(error, dict):
-        kept = {"error": {name: error[name] for name in ("code", "message", "data") if error.get(name) is not None}}
-    clean = MessageRedactor().clean(json.loads(json.dumps(kept, default=str)))
+        compared = {"error": {name: error[name] for name in ("code", "message", "data") if error.get(name) is not None}}
+    clean = MessageRedactor().clean(json.loads(json.dumps(compared, default=str)))
     return json.dumps(clean, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
 
 
-def _comparable(value: Any, ignored: Sequence[str], path: tuple[str, ...]) -> Any:
+def _comparable_part(value: Any, ignored: Sequence[str], path: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         return {
-            name: _comparable(member, ignored, (*path, name))
+            name: _comparable_part(member, ignored, (*path, name))
             for name, member in value.items()
             if name not in _VOLATILE and not _is_ignored((*path, name), ignored)
         }
     if isinstance(value, list | tuple):
         return [
-            _comparable(item, ignored, (*path, str(number)))
+            _comparable_part(item, ignored, (*path, str(number)))
             for number, item in enumerate(value)
             if not _is_ignored((*path, str(number)), ignored)
         ]

@@ -60,4 +60,6 @@ def identify_by(config: ServeConfig) -> Callable[[], Awaitable[Principal | None]
 
 def refuse_streams(config: ServeConfig) -> None:
     if config.has_auth(os.environ):
-        raise click.UsageError("[auth] protects --http and --stdio; connections over --listen have no token")
+        raise click.UsageError(
+            "expected --http or --stdio with [auth], got a stream (--listen), whose connections have no token"
+        )

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from mcptrio.cli.group import cli, end
 
-__all__ = ["start", "started"]
+__all__ = ["serve_arguments", "start"]
 
-_OPEN = "${user_config."
+_EMPTY_INPUT = "${user_config."
 _LISTS = ("--paths", "--list")
 
 
@@ -27,19 +27,19 @@ def start(args: Sequence[str], environ: MutableMapping[str, str], file: str) -> 
         args: Plugins and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
         file: The bundle's file, in whose folder the plugins' files are.
     """
-    end(cli, "mcptrio", started(args, environ, Path(file).parent))
+    end(cli, "mcptrio", serve_arguments(args, environ, Path(file).parent))
 
 
-def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path) -> list[str]:
-    """Return the arguments of ``mcptrio``, and change the environment.
+def serve_arguments(args: Sequence[str], environ: MutableMapping[str, str], folder: Path) -> list[str]:
+    """Return the arguments for ``mcptrio``, and set the user's input in the environment.
 
     A list ends at the next option.
     """
     # An input that the user left empty must not override the default of its setting.
     for name, value in list(environ.items()):
-        if name.startswith("MCPTRIO_") and (not value or value.startswith(_OPEN)):
+        if name.startswith("MCPTRIO_") and (not value or value.startswith(_EMPTY_INPUT)):
             del environ[name]
-    passed = ["serve", "--stdio"]
+    arguments = ["serve", "--stdio"]
     lists: dict[str, tuple[str, list[str]]] = {}
     rest = list(args)
     while rest:
@@ -52,9 +52,9 @@ def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path
             lists[value] = (os.pathsep if option == "--paths" else ",", items)
         else:
             # The host application starts the bundle in another folder.
-            passed += [option, str(folder / value) if value.endswith(".py") else value]
+            arguments += [option, str(folder / value) if value.endswith(".py") else value]
     for variable, (separator, items) in lists.items():
-        given = [item for item in items if item and not item.startswith(_OPEN)]
-        if given:
-            environ[variable] = separator.join(given)
-    return passed
+        filled_items = [item for item in items if item and not item.startswith(_EMPTY_INPUT)]
+        if filled_items:
+            environ[variable] = separator.join(filled_items)
+    return arguments

@@ -23,8 +23,8 @@ __all__ = [
     "ON_HTTP_PORT",
     "RECORD",
     "config_option",
-    "configured",
     "console_option",
+    "default_config",
     "host_option",
     "log_format_option",
     "log_level_option",
@@ -45,7 +45,7 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     envvar=_CONFIG_VARIABLE,
     show_envvar=True,
-    help="Read this file; by default ./mcptrio.toml.",
+    help="Read this file.  [default: ./mcptrio.toml]",
 )
 profile_option = click.option(
     "--profile",
@@ -104,10 +104,12 @@ console_option = click.option(
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
     """Return the configuration of this file or of ./mcptrio.toml, overridden by the environment."""
     if path is None:
-        here = Path(CONFIG)
-        path = here if here.is_file() else None
+        default_path = Path(CONFIG)
+        path = default_path if default_path.is_file() else None
         if path is None and profile is not None:
-            raise ConfigError(f"--profile: expected {here} with a profile {quote_name(profile)}, got no such file")
+            raise ConfigError(
+                f"--profile: expected {default_path} with a profile {quote_name(profile)}, got no such file"
+            )
         # The import of the TOML reader would delay the start of every server without a configuration.
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return ServeConfig()
@@ -116,7 +118,7 @@ def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
     return load_config(path, profile, os.environ)
 
 
-def configured() -> ServeConfig:
+def default_config() -> ServeConfig:
     """Return the configuration for commands without these options; the environment may name a file and a profile."""
-    named = os.environ.get(_CONFIG_VARIABLE)
-    return read_config(Path(named) if named else None, os.environ.get(_PROFILE_VARIABLE) or None)
+    path = os.environ.get(_CONFIG_VARIABLE)
+    return read_config(Path(path) if path else None, os.environ.get(_PROFILE_VARIABLE) or None)

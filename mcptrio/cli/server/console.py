@@ -38,11 +38,11 @@ class ServedConsole:
 
     Args:
         port: The value of ``--console``.
-        has_http: Whether the server has an HTTP port.
+        has_http: True if the server has an HTTP port.
     """
 
     def __init__(self, config: ServeConfig, port: int | str, *, has_http: bool) -> None:
-        # Without a console, nothing starts.
+        # Fails before the server starts, if no console is installed.
         self._make = find_console()
         self._config = config
         self._on_http = port == ON_HTTP_PORT and has_http
@@ -52,11 +52,11 @@ class ServedConsole:
         self._console: ConsoleApp | None = None
         self._opened = trio.Event()
 
-    def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
-        """Open the console of a server that has opened.
+    def attach(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
+        """Make the console of a server that has opened.
 
         Args:
-            urls: Of the endpoint.
+            urls: The URLs of the endpoint.
             guard: Verifies the access tokens of ``[auth]``.
         """
         table, http = self._config.console, self._config.http
@@ -80,7 +80,7 @@ class ServedConsole:
     async def run(self) -> None:
         """Serve the console once the server is open, until cancelled."""
         await self._opened.wait()
-        assert self._console is not None, "opened() has made it"
+        assert self._console is not None, "attach() has made it"
         async with open_hidden_nursery() as nursery:
             if not self._on_http:
                 bind = f"{_HOST}:{self._port}"
@@ -99,5 +99,5 @@ class ServedConsole:
 
 
 def _current_request() -> tuple[int | None, str | None]:
-    working = CURRENT.get()
-    return (None, None) if working is None else (working.scope.session.number, working.scope.owner)
+    request = CURRENT.get()
+    return (None, None) if request is None else (request.scope.session.number, request.scope.owner)

@@ -1,7 +1,7 @@
 """Calls the tools of a plugin with their examples, for ``mcptrio plugins doctor``.
 
-Only read-only tools have examples, so the author decides which calls are made. The answers are measured before the
-server cuts them.
+The author writes the examples, and only read-only tools have some. The answers are measured before the server cuts
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.capabilities.tool_entries import ToolEntry
-from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
+from mcptrio.cli.server.plugin_server import PluginSelection, make_server
 from mcptrio.connecting.connect import connect
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
@@ -46,43 +46,43 @@ class ExampleCalls:
         self.warnings.setdefault(plugin, []).append(sentence)
 
 
-async def call_examples(config: ServeConfig, wanted: WantedPlugins) -> ExampleCalls:
-    """Call the tools that have examples with each of them."""
-    most = config.server.limits.result_text
-    server = make_server(config, wanted, {"no_isolation": True})
+async def call_examples(config: ServeConfig, selection: PluginSelection) -> ExampleCalls:
+    """Call each tool once with each of its examples."""
+    max_chars = config.server.limits.result_text
+    server = make_server(config, selection, {"no_isolation": True})
     calls: list[tuple[str, str, dict[str, Any]]] = []
     for each in server.catalog.tools.registry:
         each.max_text = sys.maxsize
         calls += ((each.owner.name, each.key, arguments) for arguments in _examples(each))
-    made = ExampleCalls()
+    example_calls = ExampleCalls()
     # Without examples, no lifespan is run: it may wait for a network.
     if calls:
         with trio.move_on_after(_TIMEOUT) as scope:
             async with connect(server) as client:
                 for plugin, tool, arguments in calls[:_MAX_CALLS]:
                     result = await client.call_tool(tool, arguments)
-                    made.called.setdefault(plugin, []).append(tool)
-                    for sentence in _findings(tool, result, most):
-                        made.warn(plugin, sentence)
+                    example_calls.called.setdefault(plugin, []).append(tool)
+                    for sentence in _findings(tool, result, max_chars):
+                        example_calls.warn(plugin, sentence)
         if scope.cancelled_caught:
-            made.warn(calls[0][0], f"the examples of its tools took more than {_TIMEOUT:g} s")
-    return made
+            example_calls.warn(calls[0][0], f"the examples of its tools took more than {_TIMEOUT:g} s")
+    return example_calls
 
 
 def _examples(entry: ToolEntry) -> list[dict[str, Any]]:
-    given = entry.mark.examples
-    found = given(getattr(entry.function.function, "__self__", None)) if callable(given) else given
-    return [dict(arguments) for arguments in found]
+    examples = entry.mark.examples
+    plugin = getattr(entry.function.function, "__self__", None)
+    return [dict(arguments) for arguments in (examples(plugin) if callable(examples) else examples)]
 
 
-def _findings(name: str, result: CallToolResult, most: int) -> Iterator[str]:
+def _findings(name: str, result: CallToolResult, max_chars: int) -> Iterator[str]:
     size = sum(len(each.text) for each in result.content if isinstance(each, TextContent))
     if result.is_error:
         text = next((each.text for each in result.content if isinstance(each, TextContent)), "")
         yield f"tool {name}: its example fails: {text[:_MAX_REASON]}"
         return
-    if size > most:
-        yield f"tool {name}: the answer to its example has {size} characters, more than {most}: return it in pages"
+    if size > max_chars:
+        yield f"tool {name}: the answer to its example has {size} characters, more than {max_chars}: return it in pages"
     structured = len(orjson.dumps(result.structured_content)) if result.structured_content is not None else 0
-    if structured > most:
-        yield f"tool {name}: the structured content of its example has {structured} bytes, more than {most}"
+    if structured > max_chars:
+        yield f"tool {name}: the structured content of its example has {structured} bytes, more than {max_chars}"

@@ -20,10 +20,10 @@ from mcptrio.serve.stores import serve_with_stores
 from mcptrio.serve.stores_table import SQLITE_STORE, StoreName
 from mcptrio.serve.worker import WorkerProcess
 
-__all__ = ["over_http"]
+__all__ = ["serve_over_http"]
 
 
-def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
+def serve_over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     """Serve until a signal or the parent ends it.
 
     Args:

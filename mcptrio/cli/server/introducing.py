@@ -36,22 +36,22 @@ def introduce_stdio(name: str | None) -> None:
         "cwd": os.getcwd(),
     }
     lines = [
-        f"{_strong(name or 'mcptrio')}: an MCP server on standard input and output.",
-        "A client starts this command and talks to it; at a terminal it waits for JSON-RPC. Ctrl-C ends it.",
+        f"{_bold(name or 'mcptrio')}: an MCP server on standard input and output.",
+        "A client starts this command and sends it JSON-RPC. At a terminal, it waits for input; Ctrl-C ends it.",
         "",
-        _strong("Connect a client"),
+        _bold("Connect a client"),
         f'  entry in its configuration, under "mcpServers":  "{name or "mcptrio"}": {json.dumps(entry)}',
         "  or let mcptrio write it:  mcptrio host install --help",
-        _strong("Try its tools"),
+        _bold("Try its tools"),
         f"  mcptrio list -- {command} {shlex.join(words)}".rstrip(),
-        _strong("Serve HTTP instead"),
-        f"  {command} {shlex.join(_over_http(words))}",
+        _bold("Serve HTTP instead"),
+        f"  {command} {shlex.join(_replace_stdio(words))}",
     ]
     for line in lines:
         click.echo(line, err=True)
 
 
-def _over_http(words: Sequence[str]) -> list[str]:
+def _replace_stdio(words: Sequence[str]) -> list[str]:
     if "--stdio" in words:
         return ["--http" if word == "--stdio" else word for word in words]
     return [*words, "--http"]
@@ -63,5 +63,5 @@ def _absolute(word: str) -> str:
     return str(path.absolute()) if word.endswith(".py") and path.is_file() else word
 
 
-def _strong(text: str) -> str:
+def _bold(text: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, bold=True)

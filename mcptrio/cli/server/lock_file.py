@@ -45,7 +45,7 @@ def lock_text(lock: ToolLock) -> str:
 
 def read_lock(path: Path) -> ToolLock:
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; create it with mcptrio lock")
+        raise ConfigError(f"{path}: no such file; create it with `mcptrio lock`")
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
         # Deeply nested arrays exceed tomllib's recursion limit.
@@ -76,16 +76,16 @@ def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits, got {quote(str(sha256))}")
     if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *members.values()]):
-        raise ConfigError(f"{path}: {key}: expected strings")
+        raise ConfigError(f"{path}: {key}: expected strings, got other values")
     # Keys contain underscores, because a bare key of TOML may not contain spaces.
     parts = {name.replace("_", " "): part for name, part in members.items()}
     return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))
 
 
-def _entry(of: Fingerprint) -> dict[str, Any]:
-    entry: dict[str, Any] = {"sha256": of.sha256}
-    entry |= {name.replace(" ", "_"): part for name, part in of.parts.items()}
-    return entry | ({"hints": list(of.hints)} if of.hints else {})
+def _entry(fingerprint: Fingerprint) -> dict[str, Any]:
+    entry: dict[str, Any] = {"sha256": fingerprint.sha256}
+    entry |= {name.replace(" ", "_"): part for name, part in fingerprint.parts.items()}
+    return entry | ({"hints": list(fingerprint.hints)} if fingerprint.hints else {})
 
 
 def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:

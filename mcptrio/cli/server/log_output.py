@@ -38,8 +38,8 @@ def log_to_stderr(level: str, style: str, levels: Mapping[str, str] = MappingPro
     colours = TerminalLayout.of(sys.stderr).is_coloured if style == "text" else False
     text = _TextFormatter(full=level == "debug", is_coloured=colours)
     handler.setFormatter(_JSONFormatter() if style == "json" else text)
-    for name, own in levels.items():
-        logging.getLogger(name).setLevel(own.upper())
+    for name, logger_level in levels.items():
+        logging.getLogger(name).setLevel(logger_level.upper())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -63,18 +63,18 @@ def log_warnings() -> None:
     warnings.showwarning = show
 
 
-def _place() -> dict[str, Any]:
+def _request_fields() -> dict[str, Any]:
     """Return the request that the running code works for, and its trace."""
     # Not imported here: the parent of workers has a log and no requests, and loads no server.
     current = sys.modules.get("mcptrio.runtime.current")
-    working = current.CURRENT.get() if current is not None else None
-    if working is None:
+    request = current.CURRENT.get() if current is not None else None
+    if request is None:
         return {}
-    scope = working.scope
-    place: dict[str, Any] = {"session": scope.session.number, "request": scope.request.id}
+    scope = request.scope
+    fields: dict[str, Any] = {"session": scope.session.number, "request": scope.request.id}
     if scope.request.trace_id is not None:
-        place["trace_id"] = scope.request.trace_id
-    return place
+        fields["trace_id"] = scope.request.trace_id
+    return fields
 
 
 class _TextFormatter(logging.Formatter):
@@ -106,7 +106,7 @@ class _JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        entry |= _place() | getattr(record, "fields", {})
+        entry |= _request_fields() | getattr(record, "fields", {})
         if (failure_id := getattr(record, "failure_id", None)) is not None:
             entry["failure_id"] = failure_id
         if record.exc_info and record.exc_info[1] is not None:

@@ -29,7 +29,7 @@ def check_own_issuers(config: ServeConfig, server: Server) -> None:
 
 
 def mismatches(config: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
-    """Iterate over the settings that prevent a login at a plugin's authorization server."""
+    """Yield an error for each setting that prevents a login at a plugin's authorization server."""
     if plugin.state in ("disabled", "quarantined") or plugin.issuer is None:
         return
     try:
@@ -40,36 +40,40 @@ def mismatches(config: ServeConfig, server: Server, plugin: Plugin) -> Iterator[
     if settings is None:
         return
     own = plugin.issuer
-    here = [issuer for issuer in settings.issuers if _place(issuer) == _place(own.issuer)]
-    if not here:
+    local_issuers = [issuer for issuer in settings.issuers if _host_and_port(issuer) == _host_and_port(own.issuer)]
+    if not local_issuers:
         return
     # RFC 9068, section 4: the "iss" of a token must match the configured issuer exactly.
-    if own.issuer not in here:
-        problem = f"expected {own.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
+    if own.issuer not in local_issuers:
+        problem = (
+            f"expected {own.issuer!r}, the issuer of the authorization server in this process, got {local_issuers[0]!r}"
+        )
         yield config.error(("auth", "issuers"), f"{problem}: the issuer of a token must match exactly")
     if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - own.scopes:
         offered = " ".join(sorted(own.scopes)) or "none"
         problem = f"expected scopes that the authorization server in this process offers ({offered})"
         yield config.error(("auth", "scopes"), f"{problem}, got {' '.join(sorted(lacking))}")
     for resource in settings.resources:
-        if not _takes(own, resource):
-            given = ", ".join(own.resources) or f"those at {'/'.join(own.issuer.split('/')[:3])}"
-            problem = f"expected a resource that the authorization server in this process issues tokens for ({given})"
+        if not _issues_tokens_for(own, resource):
+            accepted = ", ".join(own.resources) or f"those at {'/'.join(own.issuer.split('/')[:3])}"
+            problem = (
+                f"expected a resource that the authorization server in this process issues tokens for ({accepted})"
+            )
             yield config.error(("auth", "resource"), f"{problem}, got {resource!r}")
 
 
-def _takes(own: OwnIssuer, resource: str) -> bool:
+def _issues_tokens_for(own: OwnIssuer, resource: str) -> bool:
     try:
-        wanted = canonical(resource)
+        url = canonical(resource)
         if own.resources:
-            return wanted in map(canonical, own.resources)
+            return url in map(canonical, own.resources)
         # Without configured resources, the authorization server issues tokens for its own origin.
-        return origin(wanted) == origin(canonical(own.issuer))
+        return origin(url) == origin(canonical(own.issuer))
     except AuthorizationError:
         return False
 
 
-def _place(url: str) -> tuple[str, int | None]:
+def _host_and_port(url: str) -> tuple[str, int | None]:
     """Return host and port, with one name for this machine: ``localhost`` for ``127.0.0.1`` is a likely mistake."""
     try:
         parts = urlsplit(url)

@@ -1,6 +1,6 @@
-"""Checks one plugin in its own process: ``python -m mcptrio.cli.server.plugin_check QUESTION``.
+"""Checks one plugin in its own process: ``python -m mcptrio.cli.server.plugin_check REQUEST``.
 
-:mod:`mcptrio.cli.plugins.doctor` starts it, and survives its crash. QUESTION is a JSON object. The output is lines of
+:mod:`mcptrio.cli.plugins.doctor` starts it, and survives its crash. REQUEST is a JSON object. The output is lines of
 JSON: the stages (``stage``), each before it begins, and then the report.
 """
 
@@ -35,7 +35,7 @@ from mcptrio.plugins.references import reference_warnings
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
-__all__ = ["examine", "question"]
+__all__ = ["encode_request", "examine"]
 
 _MAX_SENTENCES = 100
 """Findings of one plugin's own doctor."""
@@ -45,8 +45,8 @@ _MAX_SENTENCE_CHARS = 1000
 """Characters of a finding."""
 
 
-def question(name: str, chosen: ChosenPlugins) -> str:
-    """Return the QUESTION for a plugin with this name or file.
+def encode_request(name: str, chosen: ChosenPlugins) -> str:
+    """Return the REQUEST for the check of a plugin with this name or file.
 
     Args:
         chosen: The other options of the command line.
@@ -58,7 +58,7 @@ def examine(text: str, send: Any) -> None:
     """Check one plugin and report the result.
 
     Args:
-        text: The QUESTION that the parent process has passed.
+        text: The REQUEST that the parent process has passed.
         send: A function called with each line of the output, as a value.
     """
     request: dict[str, Any] = json.loads(text)
@@ -76,14 +76,14 @@ def examine(text: str, send: Any) -> None:
     try:
         config = chosen.read()
         # This process is already isolated.
-        server = make_server(config, chosen.wanted(config), {"no_isolation": True})
+        server = make_server(config, chosen.select(config), {"no_isolation": True})
     except (ConfigError, PluginError) as error:
         send({"problem": str(error)})
         return
     send({"stage": "importing all its modules"})
     missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
     send({"stage": "calling the examples of its tools"})
-    answers = run_guarded_sync(lambda: trio.run(call_examples, config, chosen.wanted(config)))
+    answers = run_guarded_sync(lambda: trio.run(call_examples, config, chosen.select(config)))
     calls = ExampleCalls() if isinstance(answers, Failure) else answers.value
     if isinstance(answers, Failure):
         calls.warn(chosen.plugins[0], f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS])
@@ -91,7 +91,7 @@ def examine(text: str, send: Any) -> None:
     reports = []
     for plugin in server.plugins.plugins.values():
         if plugin.state != "disabled":
-            report = _report(server, plugin)
+            report = _make_report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(config, server, plugin))
             report["warnings"] += calls.warnings.get(plugin.name, [])
@@ -106,13 +106,13 @@ def examine(text: str, send: Any) -> None:
     send({"report": reports})
 
 
-def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
+def _make_report(server: Server, plugin: Plugin) -> dict[str, Any]:
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     # The caller adds this warning with its own measurement.
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
     explained = explained_parameters(tools)
-    warnings += [oddity for tool in tools for oddity in portability_warnings(tool, explained)]
+    warnings += [warning for tool in tools for warning in portability_warnings(tool, explained)]
     if plugin.state != "quarantined":
         warnings += reference_warnings(server.catalog, plugin)
     warnings += _missing_programs(plugin)
@@ -138,7 +138,7 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
         try:
             for result in server.plugins.call(plugin, "doctor"):
                 # A hook written as a generator runs its code only when it is iterated.
-                outcome = run_guarded_sync(lambda result=result: _sentences(result))  # type: ignore[misc]
+                outcome = run_guarded_sync(lambda result=result: _read_sentences(result))  # type: ignore[misc]
                 if isinstance(outcome, Failure):
                     yield f"doctor failed: {str(outcome.error) or type(outcome.error).__name__}"
                 else:
@@ -149,7 +149,7 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
         yield plugin.failure
 
 
-def _sentences(result: Any) -> list[str]:
+def _read_sentences(result: Any) -> list[str]:
     sentences = []
     for sentence in [result] if isinstance(result, str) else result:
         if not isinstance(sentence, str):
@@ -169,12 +169,12 @@ def _missing_modules(plugin: Plugin) -> Iterator[str]:
     if plugin.state == "disabled" or not ismodule(package) or not hasattr(package, "__path__"):
         return
     # Import errors are reported below; walk_packages would raise some of them.
-    for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
-        if not _NEVER_IMPORTED & set(found.name.split(".")):
-            outcome = run_guarded_sync(import_module, found.name)
+    for module in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
+        if not _NEVER_IMPORTED & set(module.name.split(".")):
+            outcome = run_guarded_sync(import_module, module.name)
             if isinstance(outcome, Failure):
                 error = outcome.error
-                yield f"its module {found.name} cannot be imported: {type(error).__name__}: {error}"
+                yield f"its module {module.name} cannot be imported: {type(error).__name__}: {error}"
 
 
 def _missing_programs(plugin: Plugin) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _missing_programs(plugin: Plugin) -> Iterator[str]:
 
 def _main() -> None:
     # Output of the plugin and its children must not be part of the report.
-    kept = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     log_to_stderr("critical", "text")
 
@@ -199,7 +199,7 @@ def _main() -> None:
         # A pipe may accept only a part of the data.
         data = json.dumps(value).encode() + b"\n"
         while data:
-            data = data[os.write(kept, data) :]
+            data = data[os.write(stdout, data) :]
 
     examine(sys.argv[1], send)
 

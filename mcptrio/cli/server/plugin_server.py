@@ -41,7 +41,7 @@ __all__ = [
     "LOCK",
     "MOUNT",
     "ChosenPlugins",
-    "WantedPlugins",
+    "PluginSelection",
     "add_mounts",
     "excluded_plugins",
     "file_options",
@@ -85,12 +85,12 @@ def file_options(command: Any) -> Any:
     """Add the options that select the configuration file, as a decorator; the command receives ``chosen``."""
 
     @wraps(command)
-    def given(**params: Any) -> Any:
-        own = {name: params.pop(name) for name in fields_dict(ChosenPlugins) if name in params}
-        return command(chosen=ChosenPlugins(**own), **params)
+    def wrapper(**params: Any) -> Any:
+        plugin_params = {name: params.pop(name) for name in fields_dict(ChosenPlugins) if name in params}
+        return command(chosen=ChosenPlugins(**plugin_params), **params)
 
     # Decorators apply from the last to the first, and help lists options in the order of the decorators.
-    return config_option(profile_option(given))
+    return config_option(profile_option(wrapper))
 
 
 def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -109,7 +109,7 @@ _PLUGIN = click.option(
     multiple=True,
     metavar="NAME|FILE.py",
     shell_complete=plugin_names,
-    help="Use this installed plugin or file; repeat for more. By default, all installed plugins.",
+    help="Use this installed plugin or file; repeat for more.  [default: all installed plugins]",
 )
 _NO_PLUGIN = click.option(
     "--no-plugin",
@@ -123,7 +123,7 @@ _NO_PLUGIN = click.option(
 
 @frozen(kw_only=True)
 class ChosenPlugins:
-    """The plugin options, by the names of their parameters."""
+    """The values of the options that select plugins, by the names of their parameters."""
 
     plugins: Sequence[str] = ()
     place: str = "--plugin"
@@ -138,47 +138,49 @@ class ChosenPlugins:
     def read(self) -> ServeConfig:
         return read_config(self.config, self.profile)
 
-    def wanted(self, config: ServeConfig) -> WantedPlugins:
+    def select(self, config: ServeConfig) -> PluginSelection:
         # The parent of workers calls this too, and loads no plugins.
         from mcptrio.plugins.discovery import check_offered, installed_entry_points, served_only_by_name
 
         # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
-        own = {MOUNT} if config.mount else set()
+        own_plugins = {MOUNT} if config.mount else set()
         server = config.server
         key = "only" if server.only is not None else "enable"
-        given = self.plugins or (server.only if key == "only" else server.enable)
-        files = [Path(name) for name in given or () if name.endswith(".py")]
+        specs = self.plugins or (server.only if key == "only" else server.enable)
+        files = [Path(name) for name in specs or () if name.endswith(".py")]
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}{did_you_mean_file(file)}"
                 raise (
                     ConfigError(f"{self.place}: {missing}") if self.plugins else config.error(("server", key), missing)
                 )
-        names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
+        names = (
+            None if specs is None else [name for name in specs if not name.endswith(".py") and name not in own_plugins]
+        )
         # A plugin named on the command line runs although the file disables it.
-        left_out = [*self.no_plugins, *(name for name in server.disable if name not in self.plugins)]
+        excluded = [*self.no_plugins, *(name for name in server.disable if name not in self.plugins)]
         if names is None and not self.objects:
-            left_out += [name for name in served_only_by_name() if name not in (*config.plugins, *left_out)]
+            excluded += [name for name in served_only_by_name() if name not in (*config.plugins, *excluded)]
         # Names from the file are checked here, so that an error shows file and line.
-        for list_key, listed in (
+        for list_key, names_in_list in (
             (key, names if not self.plugins else None),
-            ("disable", [name for name in server.disable if name not in own]),
+            ("disable", [name for name in server.disable if name not in own_plugins]),
         ):
-            if listed:
+            if names_in_list:
                 try:
-                    check_offered(listed, installed_entry_points())
+                    check_offered(names_in_list, installed_entry_points())
                 except ConfigError as error:
                     raise config.error(("server", list_key), str(error)) from error
-        return WantedPlugins(
+        return PluginSelection(
             names=() if self.objects else names,
             files=() if self.objects else files,
             objects=self.objects,
-            without=[name for name in left_out if name not in own],
+            without=[name for name in excluded if name not in own_plugins],
             # Plugins in "only" are required.
             strict=self.strict or (not self.plugins and server.only is not None),
             policy=config.tools,
             locked=config.tools.locked,
-            mounts=bool(own) and (not self.plugins or MOUNT in self.plugins) and MOUNT not in left_out,
+            mounts=bool(own_plugins) and (not self.plugins or MOUNT in self.plugins) and MOUNT not in excluded,
         )
 
 
@@ -198,8 +200,8 @@ def tables_of(config: ServeConfig) -> PluginTables:
 
 
 @frozen(kw_only=True)
-class WantedPlugins:
-    """Which plugins to load, and which of their tools to offer: from the options, otherwise from the file."""
+class PluginSelection:
+    """The plugins to load, and their tools to offer: from the options, otherwise from the file."""
 
     names: Sequence[str] | None
     """``None``: all installed plugins."""
@@ -208,7 +210,7 @@ class WantedPlugins:
     strict: bool
     objects: Sequence[object] = ()
     policy: ToolPolicy | None = None
-    """Which tools to offer; ``None`` for all."""
+    """Decides which tools are offered; ``None`` offers all."""
     locked: bool | None = False
     """True to offer only tools that match the lock file; ``None`` ignores the lock file."""
     mounts: bool = False
@@ -223,7 +225,7 @@ class WantedPlugins:
 
 def make_server(
     config: ServeConfig,
-    wanted: WantedPlugins,
+    selection: PluginSelection,
     options: Mapping[str, Any],
     *,
     key: bytes | None = None,
@@ -238,36 +240,36 @@ def make_server(
     from mcptrio.server import Server
 
     tables = tables_of(config)
-    manager = PluginManager(strict=wanted.strict)
-    manager.find_replacement = isolation(config, options, strict=wanted.strict)
-    if wanted.names is None or wanted.names or wanted.without:
-        manager.load_installed(only=wanted.names, without=wanted.without)
-    for file in wanted.files:
+    manager = PluginManager(strict=selection.strict)
+    manager.find_replacement = isolation(config, options, strict=selection.strict)
+    if selection.names is None or selection.names or selection.without:
+        manager.load_installed(only=selection.names, without=selection.without)
+    for file in selection.files:
         manager.load_file(file)
-    for each in wanted.objects:
+    for each in selection.objects:
         # The plugin in a program that calls mcptrio.run() gets the name of the program's file.
         is_program = getattr(each, "__name__", None) == "__main__"
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
-    if wanted.mounts and not options.get("isolated"):
+    if selection.mounts and not options.get("isolated"):
         add_mounts(manager)
     # The process of an isolated plugin has no other plugins; middleware runs in the parent.
     for name in config.plugins if not options.get("isolated") else ():
-        if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
+        if name in _MIDDLEWARE and name not in manager.plugins and name not in selection.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not config.mount):
             # Not an error: one file may serve several environments. If plugins are named, those left out need not be
             # installed, so only a similar name is probably a mistake.
             hint = did_you_mean(name, manager.plugins)
-            if hint or wanted.names is None:
+            if hint or selection.names is None:
                 _log.warning("%s", config.error(("plugins", name), f"no such plugin is installed{hint}"))
-    lock = _lock(config, wanted)
+    lock = _read_lock(config, selection)
     server = Server(
         config.server.name,
         version=__version__,
         instructions=config.server.instructions,
         plugins=manager,
         config=tables,
-        tools=_policy(wanted, lock),
+        tools=_tool_policy(selection, lock),
         settings=evolve(
             config.server,
             keys=keys_of(config) or ([key] if key else []),
@@ -279,7 +281,7 @@ def make_server(
         from mcptrio.plugins.lock_changes import changes_since
 
         for change in changes_since(
-            lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)
+            lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, selection)
         ):
             # A new version is expected after an upgrade; only changed tools are worth a warning.
             if not change.is_of_version:
@@ -337,7 +339,7 @@ def isolation(config: ServeConfig, options: Mapping[str, Any], *, strict: bool =
         return None
     tables, source = tables_of(config), config.source
 
-    def instead(name: str, path: Path | None) -> Callable[[], Any] | None:
+    def find_replacement(name: str, path: Path | None) -> Callable[[], Any] | None:
         try:
             if not tables.policy(name).isolate:
                 return None
@@ -346,21 +348,25 @@ def isolation(config: ServeConfig, options: Mapping[str, Any], *, strict: bool =
             return None
         from mcptrio.mounting.isolation import Isolation
 
-        more = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
-        isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
-        return partial(isolation.mount, name, path)
+        profile_options = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
+        child = Isolation(config=source.path if source is not None else None, options=profile_options, strict=strict)
+        return partial(child.mount, name, path)
 
-    return instead
+    return find_replacement
 
 
-def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
+def excluded_plugins(lock: ToolLock, selection: PluginSelection) -> set[str]:
     """Return the plugins in a lock that the options or the file leave out."""
-    named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
-    return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
+    selected_names = {*(selection.names or ()), *(file.stem for file in selection.files)}
+    return {
+        name
+        for name in lock.plugins
+        if name in selection.without or (selection.names is not None and name not in selected_names)
+    }
 
 
 def make_examined_server(
-    config: ServeConfig, wanted: WantedPlugins, *, log_level: str = "error", imports_isolated: bool = False
+    config: ServeConfig, selection: PluginSelection, *, log_level: str = "error", imports_isolated: bool = False
 ) -> Server:
     """Make a server for a command that examines it.
 
@@ -373,29 +379,29 @@ def make_examined_server(
     log_to_stderr(log_level, "text")
     # Buffered text belongs to the command's own output. Children and C libraries write to descriptor 1 directly.
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     try:
-        return make_server(config, wanted, {"no_isolation": imports_isolated})
+        return make_server(config, selection, {"no_isolation": imports_isolated})
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
-def _lock(config: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
+def _read_lock(config: ServeConfig, selection: PluginSelection) -> ToolLock | None:
     path = config.resolve_path(LOCK)
     # Without "locked", a lock file next to the configuration only causes warnings.
-    if wanted.locked is None or not (wanted.locked or path.is_file()):
+    if selection.locked is None or not (selection.locked or path.is_file()):
         return None
     from mcptrio.cli.server.lock_file import read_lock
 
     return read_lock(path)
 
 
-def _policy(wanted: WantedPlugins, lock: ToolLock | None) -> ToolPolicy | None:
-    policy = wanted.policy
-    if not wanted.locked or policy is None or lock is None:
+def _tool_policy(selection: PluginSelection, lock: ToolLock | None) -> ToolPolicy | None:
+    policy = selection.policy
+    if not selection.locked or policy is None or lock is None:
         return policy
     from mcptrio.plugins.policy import LockedToolPolicy
 
@@ -403,17 +409,17 @@ def _policy(wanted: WantedPlugins, lock: ToolLock | None) -> ToolPolicy | None:
 
 
 def keys_of(config: ServeConfig) -> list[bytes]:
-    """The sealing keys: from the environment first, then from files; never from the configuration itself."""
+    """Return the sealing keys: those of the environment, then those of files. The configuration contains no keys."""
     # The first key seals; the others only open what was sealed before a rotation.
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
     for key in keys:
         if len(key) < _MIN_KEY_BYTES:
-            raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
+            raise ConfigError(f"MCPTRIO_KEYS: {_too_short(key)}")
     for path in config.server.key_files:
         error = partial(_key_file_error, config, path)
         key = read_bytes(path, _MAX_KEY_BYTES, error).strip()
         if len(key) < _MIN_KEY_BYTES:
-            raise error(_short(key))
+            raise error(_too_short(key))
         keys.append(key)
     return keys
 
@@ -422,5 +428,5 @@ def _key_file_error(config: ServeConfig, path: Path, problem: str) -> ConfigErro
     return config.error(("server", "key_files"), f"{path}: {problem}")
 
 
-def _short(key: bytes) -> str:
+def _too_short(key: bytes) -> str:
     return f"expected a sealing key of at least {_MIN_KEY_BYTES} bytes, got {len(key)}"

@@ -91,22 +91,22 @@ class ServeSettings:
         """True if the operator has named a store."""
         return self.options.get("store") is not None or self.config.is_set("stores", "url")
 
-    def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
-        """Open the console, if there is one, and show the server in the control socket.
+    def attach_companions(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
+        """Make the console, if there is one, and give the server to the control socket.
 
         Args:
             urls: The URLs of the HTTP endpoint, or other addresses.
             guard: Verifies the access tokens of ``[auth]``.
         """
         if self.console is not None:
-            self.console.opened(server, urls, guard)
+            self.console.attach(server, urls, guard)
         if self.control is not None:
             self.control.opened(server, urls)
 
     def with_companions(self, serve: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         """Return a function that also runs the console and the control socket, until ``serve`` returns."""
 
-        async def accompanied(*args: Any, **options: Any) -> None:
+        async def serve_with_companions(*args: Any, **options: Any) -> None:
             async with open_hidden_nursery() as nursery:
                 for companion in (self.console, self.control):
                     if companion is not None:
@@ -114,7 +114,7 @@ class ServeSettings:
                 await serve(*args, **options)
                 nursery.cancel_scope.cancel()
 
-        return accompanied
+        return serve_with_companions
 
     def ready(
         self,
@@ -129,22 +129,22 @@ class ServeSettings:
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
             announce: A function called with the addresses; by default, they are written for the operator.
-            guard: The guard for :meth:`opened`.
+            guard: The guard for :meth:`attach_companions`.
         """
-        say = announce or (_announce_in_json if self.as_json else _announce)
+        announce_urls = announce or (_announce_in_json if self.as_json else _announce)
 
         def started(urls: list[str]) -> None:
             # With dev, the only plugin is the mount. The mounted process logs the author's plugins.
             if server is not None and self.chosen is not None:
                 report_opened(server)
-            say(urls)
+            announce_urls(urls)
             if server is not None:
-                self.opened(server, urls, guard)
+                self.attach_companions(server, urls, guard)
 
         return ReadyStatus(started)
 
     def renewal(self, server: Server) -> Callable[[], Awaitable[None]] | None:
-        """Return the function that reloads the plugins of this server, at SIGHUP. Declares all lists."""
+        """Return the function that reloads the plugins of this server at SIGHUP, and declare all lists."""
         if (chosen := self.chosen) is None:
             return None
         # A plugin that is enabled later may have what the first ones lack, and clients request only declared lists.
@@ -153,12 +153,12 @@ class ServeSettings:
         async def renew() -> None:
             try:
                 config = chosen.read()
-                wanted = chosen.wanted(config)
+                selection = chosen.select(config)
                 server.plugins.find_replacement = isolation(config, self.options, strict=server.plugins.strict)
-                if wanted.mounts and MOUNT not in server.plugins.plugins:
+                if selection.mounts and MOUNT not in server.plugins.plugins:
                     # This is the first mounted server. renew_plugins enables the plugin.
                     add_mounts(server.plugins).disable()
-                await server.renew_plugins(tables_of(config), wanted.includes)
+                await server.renew_plugins(tables_of(config), selection.includes)
             except (ConfigError, PluginError) as error:
                 # An invalid configuration changes nothing.
                 _reload_log.error("plugins not reloaded: %s", error)

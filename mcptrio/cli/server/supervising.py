@@ -19,9 +19,9 @@ __all__ = ["supervise", "worker_count"]
 
 
 def worker_count(settings: ServeSettings) -> int:
-    wanted = settings.config.http.workers
-    if wanted != "auto":
-        return wanted
+    count = settings.config.http.workers
+    if count != "auto":
+        return count
     # os.cpu_count() ignores taskset and the CPU set of a container.
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 

@@ -29,12 +29,14 @@ def certificates_of(config: ServeConfig, *, http2: bool) -> Certificates | None:
     http = config.http
     certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
     if certificate is None and key is None:
-        for name, given in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
-            if given is not None:
-                raise config.error(("http", name), "there is no TLS without tls_cert and tls_key")
+        for name, path in (("tls_client_ca", client_ca), ("tls_passphrase_file", passphrase)):
+            if path is not None:
+                raise config.error(("http", name), "expected tls_cert and tls_key with it, got neither")
         return None
     if certificate is None or key is None:
-        raise config.error(("http", "tls_cert" if key is None else "tls_key"), "expected tls_cert and tls_key, or none")
+        raise config.error(
+            ("http", "tls_cert" if key is None else "tls_key"), "expected both tls_cert and tls_key, got one of them"
+        )
     files = TLSFiles(certificate=certificate, key=key, client_ca=client_ca, passphrase=_passphrase(passphrase))
     return Certificates(files, http2=http2)
 
@@ -51,7 +53,7 @@ def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
 def _read_passphrase(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            # Editors end a file with a line end.
+            # Editors end a file with a line break.
             return file.read(_MAX_PASSPHRASE_BYTES).rstrip(b"\r\n")
     except OSError as error:
         raise ConfigError(f"{path}: the passphrase cannot be read: {error.strerror}") from error

@@ -1,7 +1,7 @@
 """``mcptrio shell``: commands for one server, line by line, from a user or a file.
 
-At a terminal with completion, a history, and messages of the server above the current line. Otherwise it reads one
-command per line, up to the first that fails. A line does the same as the command of that name.
+A terminal has completion, a history, and messages of the server above the current line. Other input has one command
+per line, and is read up to the first that fails. A line does the same as the command of that name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
 from mcptrio.cli.client.client_command import ClientCommand, RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
-from mcptrio.cli.client.exit_codes import ExitCode, only, report
+from mcptrio.cli.client.exit_codes import ExitCode, report, root_error
 from mcptrio.cli.complete import command as complete_command
 from mcptrio.cli.inspect import command as inspect_command
 from mcptrio.cli.list import command as list_command
@@ -102,10 +102,10 @@ class ClientShell:
             self._nursery.start_soon(self._follow, (), kinds)
 
     async def talk(self, terminal: Terminal, history: History) -> int:
-        """Run the user's lines until the user leaves the shell. Return the exit code."""
+        """Run the user's lines until the user leaves the shell, and return the exit code."""
         info = self._cmd.client.server_info
         console = self._cmd.console
-        # quote() shortens the server's name and makes it printable; only its quotation marks are not wanted.
+        # quote() shortens the server's name and makes it printable; the slice removes the quotation marks.
         name = quote(info.title or info.name, most=30)[1:-1] if info is not None else "mcp"
         console.note(f"{name}, revision {self._cmd.client.revision}; type help for the commands", "dim")
         prompt = f"{console.paint(name, 'green')}> "
@@ -133,7 +133,7 @@ class ClientShell:
         return ExitCode.DONE
 
     async def run_script(self) -> int:
-        """Run the lines of standard input up to the first that fails. Return the exit code."""
+        """Run the lines of standard input up to the first that fails, and return the exit code."""
         with open_input() as reader:
             lines = InputLines(reader)
             number = 0
@@ -146,7 +146,7 @@ class ClientShell:
         return ExitCode.DONE
 
     async def run(self, line: str) -> int:
-        """Run one line. Return the exit code of its command."""
+        """Run one line, and return the exit code of its command."""
         # The code if Ctrl-C cancels the scope.
         code: int = ExitCode.INTERRUPTED
         with trio.CancelScope() as scope, self._cmd.console.interrupts.cancelling(scope):
@@ -193,18 +193,19 @@ class ClientShell:
         if name in commands:
             await commands[name](words)
             return ExitCode.DONE
-        found = _COMMANDS.get(name)
-        if not isinstance(found, ClientCommand):
-            raise _no_command(name)
-        params = found.parse_own(words)
+        shell_command = _COMMANDS.get(name)
+        if not isinstance(shell_command, ClientCommand):
+            raise _unknown_command(name)
+        params = shell_command.parse_shell_words(words)
         as_json = params.pop("as_json") or self._cmd.as_json
         # Standard input contains the lines of the shell, so `call --args -` must not read it.
         return (
-            await found.action(params)(attrs.evolve(self._cmd, as_json=as_json, may_read_input=False)) or ExitCode.DONE
+            await shell_command.action(params)(attrs.evolve(self._cmd, as_json=as_json, may_read_input=False))
+            or ExitCode.DONE
         )
 
     def _report(self, error: BaseException) -> int:
-        cause = only(error)
+        cause = root_error(error)
         # The reader of the output is gone, which ends the whole command.
         if not isinstance(cause, (MCPTrioError, OSError)) or isinstance(cause, BrokenPipeError):
             raise error
@@ -217,16 +218,16 @@ class ClientShell:
     async def _help(self, words: Sequence[str]) -> None:
         console = self._cmd.console
         for name in words:
-            if isinstance(found := _COMMANDS.get(name), ClientCommand):
-                found.parse_own(["--help"])
+            if isinstance(shell_command := _COMMANDS.get(name), ClientCommand):
+                shell_command.parse_shell_words(["--help"])
             elif name not in _SHELL_COMMANDS:
-                raise ConfigError(
-                    f"there is no command {quote_name(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}"
-                )
+                raise _unknown_command(name)
             else:
                 console.print(f"{name}: {_SHELL_COMMANDS[name]}")
         if not words:
-            texts = {name: found.get_short_help_str(100) for name, found in _COMMANDS.items()} | _SHELL_COMMANDS
+            texts = {
+                name: shell_command.get_short_help_str(100) for name, shell_command in _COMMANDS.items()
+            } | _SHELL_COMMANDS
             for name, text in texts.items():
                 console.print(f"{name:<10}{text}")
 
@@ -242,7 +243,7 @@ class ClientShell:
             scope.cancel()
 
     async def _watch(self, words: Sequence[str]) -> None:
-        params = watch.command.parse_own(words)
+        params = watch.command.parse_shell_words(words)
         # In 2026-07-28 each subscription keeps a stream open.
         if len(self._watching) >= _MAX_SUBSCRIPTIONS:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
@@ -253,7 +254,7 @@ class ClientShell:
         uris, lists = watch.split_words(params["words"])
         # start() waits until the server has accepted or refused, so that an error appears below the line that caused
         # it.
-        failure = await self._nursery.start(partial(self._follow, uris, lists, params["count"], is_asked_for=True))
+        failure = await self._nursery.start(partial(self._follow, uris, lists, params["count"], is_requested=True))
         if failure is not None:
             raise failure
 
@@ -263,44 +264,44 @@ class ClientShell:
         lists: Sequence[str],
         count: int | None = None,
         *,
-        is_asked_for: bool = False,
+        is_requested: bool = False,
         task_status: trio.TaskStatus[MCPTrioError | None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Show changes until they end. An error before the server has accepted is passed to ``task_status``.
+        """Show changes until they end. An error before the server has accepted is reported to ``task_status``.
 
         Args:
             count: The number of changes after which the subscription ends.
         """
         is_started = False
         with trio.CancelScope() as scope:
-            if is_asked_for:
+            if is_requested:
                 self._watching.append(scope)
             try:
                 async with watch.subscribe(self._cmd, uris, lists) as changes:
                     is_started = True
                     task_status.started(None)
-                    await self._show(changes, count, is_asked_for=is_asked_for)
+                    await self._show(changes, count, is_requested=is_requested)
             except MCPTrioError as error:
                 if not is_started:
                     task_status.started(error)
             finally:
-                if is_asked_for:
+                if is_requested:
                     self._watching.remove(scope)
 
-    async def _show(self, changes: Changes, count: int | None, *, is_asked_for: bool) -> None:
-        seen = 0
+    async def _show(self, changes: Changes, count: int | None, *, is_requested: bool) -> None:
+        number = 0
         async for change in changes:
             # A change to a resource leaves the lists valid.
             if change.kind != "resource":
                 self._completer.forget(change.kind)
-            if is_asked_for:
+            if is_requested:
                 watch.show_change(self._cmd, change)
             else:
                 self._cmd.console.note(f"the list of {change.kind} has changed", "dim")
-            seen += 1
-            if seen == count:
+            number += 1
+            if number == count:
                 return
 
 
-def _no_command(name: str) -> ConfigError:
+def _unknown_command(name: str) -> ConfigError:
     return ConfigError(f"there is no command {quote_name(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")

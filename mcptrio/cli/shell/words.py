@@ -1,4 +1,4 @@
-"""Splits a line of the shell into words, also an unfinished one.
+"""Splits a line of the shell, which may be unfinished, into words.
 
 Quotes and backslashes have their meaning in sh; no other character is special.
 """
@@ -10,50 +10,50 @@ import shlex
 
 from attrs import frozen
 
-__all__ = ["Typed", "quoted", "typed_words"]
+__all__ = ["TypedLine", "quote_word", "split_line"]
 
 # In sh some of these characters have a meaning, but not in this shell. URIs and key=value need no quotes.
 _PLAIN = re.compile(r"[\w@%+=:,./{}*~-]*\Z", re.ASCII)
 
 
 @frozen
-class Typed:
+class TypedLine:
     """A line up to the cursor."""
 
     words: tuple[str, ...]
-    """The complete words, which are followed by another one."""
+    """The complete words before it."""
     current: str
-    """The word at the cursor, without its quotes; empty behind a space."""
+    """The word at the cursor, without its quotes; empty after a space."""
     start: int
-    """Where that begins in the line, quotes included."""
+    """The offset at which this word begins, including its quotes."""
 
 
-def typed_words(text: str) -> Typed:
+def split_line(text: str) -> TypedLine:
     """Split a line that may end in the middle of a word, and of quotes."""
     words: list[str] = []
     current: str | None = None
-    start, quote, at = len(text), "", 0
-    while at < len(text):
-        character = text[at]
+    start, quote, index = len(text), "", 0
+    while index < len(text):
+        character = text[index]
         if not quote and character.isspace():
             if current is not None:
                 words.append(current)
             current = None
         else:
             if current is None:
-                current, start = "", at
+                current, start = "", index
             if character == "\\" and quote != "'":
-                at += 1
-                current += text[at : at + 1]
+                index += 1
+                current += text[index : index + 1]
             elif character in ("'", '"') and quote in ("", character):
                 quote = "" if quote else character
             else:
                 current += character
-        at += 1
-    return Typed(tuple(words), current or "", len(text) if current is None else start)
+        index += 1
+    return TypedLine(tuple(words), current or "", len(text) if current is None else start)
 
 
-def quoted(word: str) -> str:
+def quote_word(word: str) -> str:
     """Quote a word for typing: ``key='a b'`` rather than ``'key=a b'``."""
     if _PLAIN.match(word):
         return word

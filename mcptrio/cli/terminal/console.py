@@ -22,7 +22,7 @@ from mcptrio.cli.terminal.json_output import json_text
 from mcptrio.cli.terminal.layout import Style, TerminalLayout, terminal_width
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
+__all__ = ["Bottom", "Console", "EmptyBottom", "readable", "refers_to_log"]
 
 _ERASE = "\r\x1b[K"
 # Warnings and ids of failures that the log has shown, so that a response does not repeat them.
@@ -39,7 +39,7 @@ class Bottom(Protocol):
         ...
 
 
-class Nothing:
+class EmptyBottom:
     """An empty last line, shown while a question uses the terminal."""
 
     def draw(self, width: int) -> str:
@@ -134,14 +134,14 @@ class Console:
 
     def refresh(self, end: str = "") -> None:
         if self.has_bottom:
-            self._err.write(_ERASE + self._drawn() + end)
+            self._err.write(_ERASE + self._draw_bottom() + end)
             self._err.flush()
 
     def keep_bottom(self) -> None:
         """Keep the last line on the screen, and continue on the next row."""
         self.refresh("\n")
 
-    def steer(self, sequence: str) -> None:
+    def write_control(self, sequence: str) -> None:
         """Write a control sequence to the terminal, without a line end."""
         if self.is_err_terminal:
             self._err.write(sequence)
@@ -159,10 +159,10 @@ class Console:
         stream.write(text)
         stream.flush()
         if self.has_bottom and self._bottoms:
-            self._err.write(self._drawn())
+            self._err.write(self._draw_bottom())
             self._err.flush()
 
-    def _drawn(self) -> str:
+    def _draw_bottom(self) -> str:
         # The last column stays free: a terminal may begin a new row there.
         return self._bottoms[-1].draw(self.width - 1) if self._bottoms else ""
 

@@ -1,7 +1,7 @@
-"""The layout of a dialog: a server's text with a margin, ours without, commands with a colon.
+"""The layout of a dialog: a server's text has a margin, mcptrio's text has none, and commands begin with a colon.
 
 The dialogs of forms and URLs use it. A server's text is wrapped and escaped here, so it can neither control the
-terminal nor look like our own text.
+terminal nor look like mcptrio's own text.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model".
 """
@@ -31,9 +31,9 @@ __all__ = [
 WIDTH = 78
 """Columns of the text, by default."""
 COMMANDS: Mapping[str, str] = {
-    "back": "the previous question",
+    "back": "go to the previous question",
     "skip": "leave out an optional answer, even if it has a default",
-    "help": "these commands, and the question again",
+    "help": "show these commands, and the question again",
     "decline": "answer the server that you refuse",
     "cancel": "leave without an answer",
 }

@@ -53,7 +53,7 @@ class FormDialog:
         self._width = width
         self._answers: dict[str, Any] = {}
         """The answers by field name; ABSENT if left out. A missing field has not been answered yet."""
-        self._at = 0
+        self._index = 0
         """The current field; after the last one comes the review."""
         self._is_editing = False
         """True while the user changes an answer from the review, to which the dialog then returns."""
@@ -75,7 +75,7 @@ class FormDialog:
             line = line.replace("::", ":", 1)
         return self._review(line.strip().casefold()) if self._is_at_review else self._enter(line)
 
-    def complaint(self, line: str) -> str | None:
+    def input_error(self, line: str) -> str | None:
         """Return the error that a line would cause, to show it while the user types.
 
         ``None`` for a valid line, an empty line and a command.
@@ -84,14 +84,14 @@ class FormDialog:
         if self._is_at_review or not text or (text.startswith(":") and not text.startswith("::")):
             return None
         try:
-            self._form.fields[self._at].parse(line.replace("::", ":", 1) if text.startswith("::") else line)
+            self._form.fields[self._index].parse(line.replace("::", ":", 1) if text.startswith("::") else line)
         except ValueError as error:
             return str(error)
         return None
 
     @property
     def _is_at_review(self) -> bool:
-        return self._at == len(self._form.fields)
+        return self._index == len(self._form.fields)
 
     def _run_command(self, command: str) -> Reply:
         match command:
@@ -112,22 +112,22 @@ class FormDialog:
         # The user came from the review, so "back" returns there.
         if self._is_editing:
             self._is_editing = False
-            self._at = len(self._form.fields)
-        elif self._at == 0:
+            self._index = len(self._form.fields)
+        elif self._index == 0:
             return self._ask_again("There is no question before this one.")
         else:
-            self._at -= 1
+            self._index -= 1
         return self._ask()
 
     def _skip(self) -> Reply:
         if self._is_at_review:
             return self._ask_again("There is nothing to leave out here; enter the number of an answer first.")
-        if self._form.fields[self._at].required:
+        if self._form.fields[self._index].required:
             return self._ask_again("This one is required.")
-        return self._keep(ABSENT)
+        return self._store_answer(ABSENT)
 
     def _enter(self, line: str) -> Reply:
-        field = self._form.fields[self._at]
+        field = self._form.fields[self._index]
         if line.strip():
             try:
                 value = field.parse(line)
@@ -137,14 +137,14 @@ class FormDialog:
             if len(self._form.fields) == 1:
                 self._answers[field.name] = value
                 return self._send()
-            return self._keep(value)
+            return self._store_answer(value)
         # An empty line is reviewed even if it answers the only question: Enter may have been pressed once too often.
-        value = self._on_empty(field)
+        value = self._value_of_empty_line(field)
         if value is ABSENT and field.required:
             return self._ask_again(f"This one is required: {field.expected}.")
-        return self._keep(value)
+        return self._store_answer(value)
 
-    def _on_empty(self, field: FormField) -> Any:
+    def _value_of_empty_line(self, field: FormField) -> Any:
         if field.name in self._answers:
             return self._answers[field.name]
         if field.default is not ABSENT:
@@ -155,9 +155,9 @@ class FormDialog:
             return []
         return ABSENT
 
-    def _keep(self, value: Any) -> Reply:
-        self._answers[self._form.fields[self._at].name] = value
-        self._at = len(self._form.fields) if self._is_editing else self._at + 1
+    def _store_answer(self, value: Any) -> Reply:
+        self._answers[self._form.fields[self._index].name] = value
+        self._index = len(self._form.fields) if self._is_editing else self._index + 1
         self._is_editing = False
         return self._ask()
 
@@ -168,9 +168,9 @@ class FormDialog:
         if word in COMMANDS:
             return self._run_command(word)
         if (number := _NUMBER.match(word)) and int(number[1]) <= len(self._form.fields):
-            self._at, self._is_editing = int(number[1]) - 1, True
+            self._index, self._is_editing = int(number[1]) - 1, True
             return self._ask()
-        return self._ask_again(f"Nothing is sent yet. {self._how_to_go_on()}")
+        return self._ask_again(f"Nothing is sent yet. {self._review_help()}")
 
     def _send(self) -> Reply:
         return Reply(text="Sent.\n", result=self._form.accept(self._answers))
@@ -185,16 +185,16 @@ class FormDialog:
     def _prompt(self) -> str:
         if self._is_at_review:
             return "Send? "
-        field = self._form.fields[self._at]
-        value = self._on_empty(field)
-        offered = "" if value is ABSENT else f" [{_cut(_show(field, value))}]"
+        field = self._form.fields[self._index]
+        value = self._value_of_empty_line(field)
+        default = "" if value is ABSENT else f" [{_shorten(_format_value(field, value))}]"
         # Other lines are escaped in wrap(), but a prompt is written unchanged.
-        return f"{_cut(printable(field.title))}{offered}: "
+        return f"{_shorten(printable(field.title))}{default}: "
 
     def _question(self) -> list[str]:
-        field = self._form.fields[self._at]
+        field = self._form.fields[self._index]
         count = len(self._form.fields)
-        place = f"({self._at + 1} of {count}) " if count > 1 else ""
+        place = f"({self._index + 1} of {count}) " if count > 1 else ""
         lines = wrap(f"{place}{field.title}{'' if field.required else ', optional'}", self._width)
         if field.description:
             lines += wrap_quoted(field.description, self._width)
@@ -202,23 +202,23 @@ class FormDialog:
             mark = f"{number})" if field.is_numbered else "-"
             value = "" if choice.title == choice.value else f" ({choice.value})"
             lines += wrap(f"{mark} {choice.title}{value}", self._width, indent="    ")
-        return lines + wrap(f"Takes {self._taken(field)}.", self._width, indent="  ")
+        return lines + wrap(f"Takes {self._accepted_input(field)}.", self._width, indent="  ")
 
-    def _taken(self, field: FormField) -> str:
+    def _accepted_input(self, field: FormField) -> str:
         """Return the accepted input. Choices are listed above and not repeated."""
         how = "by number or name" if field.is_numbered else "by name"
-        taken = field.expected
+        accepted = field.expected
         if field.kind == "choice":
-            taken = f"one of these, {how}"
+            accepted = f"one of these, {how}"
         elif field.kind == "choices":
             # "expected" is the count, " of ", and the names of the choices, which are already listed above.
             none = "" if field.min_items else ", or none"
-            taken = f"{taken.partition(' of ')[0]} of these, {how}, with commas between them{none}"
-        value = self._on_empty(field)
+            accepted = f"{accepted.partition(' of ')[0]} of these, {how}, with commas between them{none}"
+        value = self._value_of_empty_line(field)
         if value is not ABSENT:
             verb = "keeps" if field.name in self._answers else "means"
-            return f"{taken}; an empty line {verb} {_show(field, value)}"
-        return taken if field.required else f"{taken}; an empty line leaves it out"
+            return f"{accepted}; an empty line {verb} {_format_value(field, value)}"
+        return accepted if field.required else f"{accepted}; an empty line leaves it out"
 
     def _summary(self) -> list[str]:
         lines = [
@@ -226,16 +226,16 @@ class FormDialog:
         ]
         for number, field in enumerate(self._form.fields, 1):
             value = self._answers[field.name]
-            shown = "(left out)" if value is ABSENT else _show(field, value)
-            lines += wrap(f"{number}) {field.title}: {shown}", self._width, indent="  ")
-        return lines + wrap(self._how_to_go_on(), self._width)
+            text = "(left out)" if value is ABSENT else _format_value(field, value)
+            lines += wrap(f"{number}) {field.title}: {text}", self._width, indent="  ")
+        return lines + wrap(self._review_help(), self._width)
 
-    def _how_to_go_on(self) -> str:
+    def _review_help(self) -> str:
         change = "the number of an answer to change it, " if self._form.fields else ""
         return f"Type send to accept, {change}:decline to refuse, or :cancel."
 
 
-def _show(field: FormField, value: Any) -> str:
+def _format_value(field: FormField, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -248,5 +248,5 @@ def _title(field: FormField, value: str) -> str:
     return printable(next((choice.title for choice in field.choices if choice.value == value), value))
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_PROMPT_CHARS else f"{text[:_MAX_PROMPT_CHARS]}…"

@@ -61,15 +61,15 @@ class Interrupts:
             # A signal handler may interrupt Trio anywhere. run_sync_soon is one of the few functions that it may call.
             token.run_sync_soon(self._cancel, number)
 
-        before = {}
+        handlers = {}
         for number in _SIGNALS:
-            # nohup ignores SIGHUP, and a shell script ignores SIGINT for its background jobs. That must stay so.
+            # nohup ignores SIGHUP, and a shell script ignores SIGINT for its background jobs. They stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, receive)
+                handlers[number] = signal.signal(number, receive)
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     # Private
@@ -86,10 +86,10 @@ class Interrupts:
 
     def _cancel(self, number: int) -> None:
         # Ctrl-C concerns the current action; other signals concern the process.
-        innermost = number == signal.SIGINT
+        is_interrupt = number == signal.SIGINT
         if not self._scopes:
             return
         # Cancelling the last scope ends the command, so its exit code names the signal.
-        if not innermost or len(self._scopes) == 1:
+        if not is_interrupt or len(self._scopes) == 1:
             self.number = number
-        self._scopes[-1 if innermost else 0].cancel()
+        self._scopes[-1 if is_interrupt else 0].cancel()

@@ -14,12 +14,12 @@ import click
 
 from mcptrio.ground.printable import printable
 
-__all__ = ["HELP", "NAMES", "json_option", "json_text", "print_json"]
+__all__ = ["JSON_HELP", "JSON_NAMES", "json_option", "json_text", "print_json"]
 
-NAMES = ("--json", "as_json")
-HELP = "Print one JSON object, on one line in a pipe."
+JSON_NAMES = ("--json", "as_json")
+JSON_HELP = "Print one JSON object, on one line in a pipe."
 
-json_option = click.option(*NAMES, is_flag=True, help=HELP)
+json_option = click.option(*JSON_NAMES, is_flag=True, help=JSON_HELP)
 
 
 def json_text(value: Mapping[str, Any], *, is_terminal: bool) -> str:

@@ -104,8 +104,8 @@ _SEQUENCES: dict[str, KeyName] = {
 }
 # A control sequence with its parameters (CSI), one character after SS3, or Alt with another key.
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O\x1b])")
-_BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
-_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+_INCOMPLETE = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 # A sequence that never ends must not swallow what the user types after it.
 _MAX_SEQUENCE_CHARS = 32
 _MAX_PASTE_CHARS = 100_000
@@ -129,19 +129,19 @@ class KeyDecoder:
         self._rest = ""
         while text:
             if self._paste is not None:
-                pasted, end, text = text.partition(_PASTED)
+                paste, end, text = text.partition(_PASTE_END)
                 if not end:
                     # The mark may arrive in two reads.
-                    kept = _overlap(pasted)
-                    self._rest = pasted[len(pasted) - kept :]
-                    pasted = pasted[: len(pasted) - kept]
-                self._paste = (self._paste + pasted)[:_MAX_PASTE_CHARS]
+                    overlap = _overlap(paste)
+                    self._rest = paste[len(paste) - overlap :]
+                    paste = paste[: len(paste) - overlap]
+                self._paste = (self._paste + paste)[:_MAX_PASTE_CHARS]
                 if end:
                     # Line ends at both ends come from copying whole lines; elsewhere they separate words.
                     yield TerminalKey("text", _INVISIBLE.sub(" ", self._paste.strip("\r\n")))
                     self._paste = None
-            elif text.startswith(_PASTE):
-                self._paste, text = "", text[len(_PASTE) :]
+            elif text.startswith(_PASTE_START):
+                self._paste, text = "", text[len(_PASTE_START) :]
             elif match := _TEXT.match(text):
                 yield TerminalKey("text", match[0])
                 text = text[match.end() :]
@@ -149,7 +149,7 @@ class KeyDecoder:
                 if name := _SEQUENCES.get(match[1]):
                     yield TerminalKey(name)
                 text = text[match.end() :]
-            elif _BEGUN.match(text) and len(text) < _MAX_SEQUENCE_CHARS:
+            elif _INCOMPLETE.match(text) and len(text) < _MAX_SEQUENCE_CHARS:
                 self._rest, text = text, ""
             else:
                 # An Escape that begins no sequence is dropped alone, so the characters after it still count.
@@ -160,4 +160,4 @@ class KeyDecoder:
 
 def _overlap(text: str) -> int:
     """Return the number of last characters that may begin the end marker of a paste."""
-    return next((size for size in range(len(_PASTED) - 1, 0, -1) if text.endswith(_PASTED[:size])), 0)
+    return next((size for size in range(len(_PASTE_END) - 1, 0, -1) if text.endswith(_PASTE_END[:size])), 0)

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from mcptrio.cli.terminal.text_width import columns
 
-__all__ = ["Style", "TerminalLayout", "counted", "terminal_width"]
+__all__ = ["Style", "TerminalLayout", "count_text", "terminal_width"]
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan", "reverse"]
 
@@ -35,7 +35,7 @@ _CODES: dict[Style, int] = {
 _WIDTH = 80
 _MIN_WIDTH = 20
 _GAP = "  "
-_MARKED = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
+_LIST_MARK = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
 """The indentation of a line, with the mark of a list entry."""
 
 
@@ -45,7 +45,7 @@ class TerminalLayout:
 
     Args:
         width: Columns of the terminal; ``None`` in a pipe or file, where lines stay whole.
-        is_coloured: A terminal with colours, without ``NO_COLOR``.
+        is_coloured: True for a terminal with colours, without ``NO_COLOR``.
     """
 
     width: int | None
@@ -83,14 +83,14 @@ class TerminalLayout:
             return "\n".join(f"{indent}{label * (index == 0)}{line}" for index, line in enumerate(text.split("\n")))
         painted = self.paint(label, *styles)
         # Lines under a long label are indented by only two columns, so that they keep most of the width.
-        after = columns(label) if columns(indent + label) <= self.width // 3 else 2
+        label_columns = columns(label) if columns(indent + label) <= self.width // 3 else 2
         lines: list[str] = []
         for line in text.split("\n"):
             is_first = not lines
-            taken = columns(indent) + (columns(label) if is_first else after)
-            rows = _rows(line, taken, columns(indent) + after, self.width)
+            used = columns(indent) + (columns(label) if is_first else label_columns)
+            rows = _rows(line, used, columns(indent) + label_columns, self.width)
             for row in rows:
-                lines.append(f"{indent}{painted if not lines else ' ' * after}{row}".rstrip())
+                lines.append(f"{indent}{painted if not lines else ' ' * label_columns}{row}".rstrip())
         return "\n".join(lines)
 
     def table(
@@ -109,20 +109,24 @@ class TerminalLayout:
             optional: Columns to leave out on a narrow terminal, the first one first.
             styles: Styles of cells, by their text up to a comma.
         """
-        every = [head, *rows] if head else rows
-        shown = list(range(len(every[0])))
-        widths = [max(columns(row[at]) for row in every) for at in shown]
+        all_rows = [head, *rows] if head else rows
+        visible = list(range(len(all_rows[0])))
+        widths = [max(columns(row[index]) for row in all_rows) for index in visible]
         for name in optional:
-            if self.width is None or sum(widths[at] + len(_GAP) for at in shown) - len(_GAP) <= self.width:
+            if self.width is None or sum(widths[index] + len(_GAP) for index in visible) - len(_GAP) <= self.width:
                 break
-            shown.remove(head.index(name))
+            visible.remove(head.index(name))
         bold: dict[str, Style] = dict.fromkeys(head, "bold")
         lines = [
             # Compared by identity, because a row may have the same cells as the head.
-            self._row([row[at] for at in shown], [widths[at] for at in shown], bold if row is head else styles or {})
-            for row in every
+            self._row(
+                [row[index] for index in visible],
+                [widths[index] for index in visible],
+                bold if row is head else styles or {},
+            )
+            for row in all_rows
         ]
-        left_out = [name for name in head if head.index(name) not in shown]
+        left_out = [name for name in head if head.index(name) not in visible]
         if left_out:
             lines.append(self.paint(self.wrap(f"columns left out: {', '.join(left_out)}"), "dim"))
         return "\n".join(lines)
@@ -155,7 +159,7 @@ def terminal_width(*streams: TextIO) -> int:
     return _WIDTH
 
 
-def counted(count: int, things: str) -> str:
+def count_text(count: int, things: str) -> str:
     """Return a number with its noun: ``1 tool``, ``2 tools``.
 
     Args:
@@ -173,16 +177,16 @@ def _rows(line: str, first: int, rest: int, width: int) -> list[str]:
     """
     if first + columns(line) <= width:
         return [line]
-    mark = found[0] if (found := _MARKED.match(line)) is not None else ""
+    mark = match[0] if (match := _LIST_MARK.match(line)) is not None else ""
     # Hanging under a wide mark would leave too few columns for the text.
-    hanging = " " * len(mark) if len(mark) < width // 3 else ""
+    hanging_indent = " " * len(mark) if len(mark) < width // 3 else ""
     rows = [mark]
     has_word = False
     for word in line[len(mark) :].split(" "):
-        taken = first if len(rows) == 1 else rest
+        used = first if len(rows) == 1 else rest
         longer = f"{rows[-1]} {word}" if has_word else rows[-1] + word
-        if has_word and taken + columns(longer) > width:
-            rows.append(hanging + word)
+        if has_word and used + columns(longer) > width:
+            rows.append(hanging_indent + word)
         else:
             rows[-1] = longer
         has_word = True

@@ -1,7 +1,7 @@
 """The line editor: a text, a cursor, and the history.
 
 :mod:`mcptrio.cli.terminal.terminal` passes keys and draws it. No I/O. It always draws one row, which scrolls over a
-longer text, so that the lines around it need not move.
+longer text, so the lines around it do not move.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import click
 from attrs import frozen
 
 from mcptrio.cli.terminal.keys import KeyName, TerminalKey
-from mcptrio.cli.terminal.text_width import columns, cut, fitting
+from mcptrio.cli.terminal.text_width import columns, cut, fitting_count
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Did", "LineCompletions", "LineEditor"]
+__all__ = ["KeyEffect", "LineCompletions", "LineEditor"]
 
-Did: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
-"""The effect of a key besides editing: the line is entered; completions are wanted; Ctrl-C; Ctrl-D."""
+KeyEffect: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
+"""The effect of a key besides editing: the line is entered; completions are requested; Ctrl-C; Ctrl-D."""
 
 _MAX_LINE_CHARS = 100_000
 """Maximum characters of a line; further ones are dropped."""
-_ROOM = 30
+_MIN_TEXT_COLUMNS = 30
 """Columns that a long prompt leaves for the text, if the terminal is wide enough."""
-_OPEN = ("=", ".", "/", ":", " ", '"')
+_CONTINUED_ENDINGS = ("=", ".", "/", ":", " ", '"')
 """Endings of a candidate after which the user types more."""
 _WORD_BEFORE = re.compile(r"\w*\W*\Z")
 _WORD_AFTER = re.compile(r"\W*\w*")
@@ -39,12 +39,12 @@ class LineCompletions:
     Args:
         start: The beginning of the completed text.
         candidates: Each replaces the text from ``start`` to the cursor.
-        shown: The texts to show, if they differ.
+        labels: The texts to show, if they differ from the candidates.
     """
 
     start: int
     candidates: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 class LineEditor:
@@ -53,7 +53,7 @@ class LineEditor:
     Args:
         prompt: The text before it; printable, may contain styles.
         history: Earlier lines, the oldest first.
-        hint: Returns the hint behind a text, or nothing.
+        hint: Returns the hint to show after a text, or nothing.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class LineEditor:
         self.cursor = 0
         self._prompt = prompt
         self._history = list(history)
-        self._at = len(self._history)
+        self._index = len(self._history)
         """The index of the shown line of the history; after the last one comes the typed line."""
         self._typed = ""
-        """The text typed before the user went through the history; only lines that start with it are shown."""
-        self._killed = ""
+        """The text typed before the user browsed the history. Only lines that start with it are shown."""
+        self._killed_text = ""
         self._hint = hint
         self._dim = dim
 
-    def feed(self, key: TerminalKey) -> Did:
+    def feed(self, key: TerminalKey) -> KeyEffect:
         """Process a key. Return its effect besides editing."""
         match key.name:
             case "text":
@@ -95,16 +95,16 @@ class LineEditor:
                 self._browse(-1 if key.name == "up" else 1)
                 return None
             case "yank":
-                self._insert(self._killed)
+                self._insert(self._killed_text)
             case name if name in _MOVES:
-                self.cursor = self._moved(name)
+                self.cursor = self._target_of(name)
             case name if name in _KILLS:
                 # As in readline, Ctrl-Y inserts what Ctrl-K, Ctrl-U and Ctrl-W removed, but no single characters.
                 self._kill(_KILLS[name], keep=name.startswith("kill"))
             case _:
                 return None
         if key.name not in _MOVES:
-            self._at, self._typed = len(self._history), self.text
+            self._index, self._typed = len(self._history), self.text
         return None
 
     def complete(self, completions: LineCompletions) -> bool:
@@ -120,13 +120,13 @@ class LineEditor:
         common = _common(candidates)
         if len(candidates) == 1:
             # A space would begin the next argument, but after these endings the user continues this one.
-            common += "" if common.endswith(_OPEN) else " "
+            common += "" if common.endswith(_CONTINUED_ENDINGS) else " "
         # A common prefix that does not continue the typed text, for example with a quote, would delete what was typed.
         elif common == typed or not common.startswith(typed):
             return False
         self.text = self.text[: completions.start] + common + self.text[self.cursor :]
         self.cursor = completions.start + len(common)
-        self._at, self._typed = len(self._history), self.text
+        self._index, self._typed = len(self._history), self.text
         return True
 
     def settle(self) -> None:
@@ -135,20 +135,20 @@ class LineEditor:
 
     def draw(self, width: int) -> str:
         """Return one row, with the cursor in its place."""
-        prompt, taken = self._prompt, columns(click.unstyle(self._prompt))
-        longest = max(width - _ROOM, width // 2)
-        if taken > longest:
+        prompt, used = self._prompt, columns(click.unstyle(self._prompt))
+        longest = max(width - _MIN_TEXT_COLUMNS, width // 2)
+        if used > longest:
             prompt = cut(click.unstyle(prompt), longest)
-            taken = columns(prompt)
-        room = max(width - taken, 4)
+            used = columns(prompt)
+        room = max(width - used, 4)
         before, after = self._window(room)
-        behind = ""
+        hint_text = ""
         if self._hint is not None and self.cursor == len(self.text) and (hint := self._hint(self.text)):
             left = room - columns(before) - columns(after) - 2
-            behind = f"  {cut(printable(hint), left)}" if left > 3 else ""
-        back = columns(after) + columns(behind)
+            hint_text = f"  {cut(printable(hint), left)}" if left > 3 else ""
+        back = columns(after) + columns(hint_text)
         # Terminals read a count of 0 as 1.
-        return f"{prompt}{before}{after}{self._dim(behind) if behind else ''}" + (f"\x1b[{back}D" if back else "")
+        return f"{prompt}{before}{after}{self._dim(hint_text) if hint_text else ''}" + (f"\x1b[{back}D" if back else "")
 
     # Private
 
@@ -157,7 +157,7 @@ class LineEditor:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         self.cursor += len(text)
 
-    def _moved(self, move: KeyName) -> int:
+    def _target_of(self, move: KeyName) -> int:
         match move:
             case "home":
                 return 0
@@ -168,32 +168,32 @@ class LineEditor:
             case "right":
                 return min(self.cursor + 1, len(self.text))
             case "word-left":
-                found = _WORD_BEFORE.search(self.text[: self.cursor])
-                return found.start() if found else 0
+                match = _WORD_BEFORE.search(self.text[: self.cursor])
+                return match.start() if match else 0
             case _:
-                found = _WORD_AFTER.match(self.text, self.cursor)
-                return found.end() if found else len(self.text)
+                match = _WORD_AFTER.match(self.text, self.cursor)
+                return match.end() if match else len(self.text)
 
     def _kill(self, move: KeyName, *, keep: bool) -> None:
-        to = self._moved(move)
+        to = self._target_of(move)
         begin, end = min(to, self.cursor), max(to, self.cursor)
         if keep and begin != end:
-            self._killed = self.text[begin:end]
+            self._killed_text = self.text[begin:end]
         self.text = self.text[:begin] + self.text[end:]
         self.cursor = begin
 
     def _browse(self, step: int) -> None:
         """Show the next line of the history, up or down, that begins with the typed text."""
-        at = self._at + step
-        while 0 <= at < len(self._history):
+        index = self._index + step
+        while 0 <= index < len(self._history):
             # A repeated line is skipped, because the key would seem to have no effect.
-            if self._history[at].startswith(self._typed) and self._history[at] != self.text:
-                self._at, self.text = at, self._history[at]
+            if self._history[index].startswith(self._typed) and self._history[index] != self.text:
+                self._index, self.text = index, self._history[index]
                 break
-            at += step
+            index += step
         else:
             if step > 0:
-                self._at, self.text = len(self._history), self._typed
+                self._index, self.text = len(self._history), self._typed
         self.cursor = len(self.text)
 
     def _window(self, room: int) -> tuple[str, str]:
@@ -204,12 +204,12 @@ class LineEditor:
         if columns(before) > room * 3 // 4:
             begin = len(before)
             # One column is for the ellipsis.
-            taken = 1
-            while begin and taken + columns(before[begin - 1]) <= room * 3 // 4:
+            used = 1
+            while begin and used + columns(before[begin - 1]) <= room * 3 // 4:
                 begin -= 1
-                taken += columns(before[begin])
+                used += columns(before[begin])
             before = f"…{before[begin:]}"
-        return before, after[: fitting(after, room - columns(before))]
+        return before, after[: fitting_count(after, room - columns(before))]
 
 
 _MOVES: frozenset[KeyName] = frozenset({"left", "right", "home", "end", "word-left", "word-right"})

@@ -68,5 +68,5 @@ class ConsoleHandler(logging.Handler):
 
 def _show(console: Console, level: str, text: str) -> None:
     # A server may send megabytes in one message.
-    shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
-    console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
+    shortened = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
+    console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shortened)}")

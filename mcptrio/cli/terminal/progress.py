@@ -33,12 +33,12 @@ class ProgressLine:
         self._latest: Progress | None = None
         self._status: str | None = None
         # The first report is shown at once.
-        self._reported = -math.inf
+        self._reported_at = -math.inf
 
     def __call__(self, progress: Progress) -> None:
         self._latest, self._status = progress, None
         message = f" {progress.message}" if progress.message else ""
-        self._show(f"{_count(progress)}{message}")
+        self._show(f"{_progress_text(progress)}{message}")
 
     def show_status(self, text: str) -> None:
         """Show a text in place of the bar, such as the status of a task."""
@@ -48,8 +48,8 @@ class ProgressLine:
     def _show(self, text: str) -> None:
         if self._console.has_bottom:
             self._console.refresh()
-        elif trio.current_time() - self._reported >= _LINE_INTERVAL:
-            self._reported = trio.current_time()
+        elif trio.current_time() - self._reported_at >= _LINE_INTERVAL:
+            self._reported_at = trio.current_time()
             self._console.note(f"{self._label}: {text}")
 
     def draw(self, width: int) -> str:
@@ -60,7 +60,7 @@ class ProgressLine:
             return self._console.paint(cut(f"{self._label} …", width), "dim")
         share = _share(self._latest)
         bar = "" if share is None else f" [{'#' * round(share * _BAR):.<{_BAR}}]"
-        text = f"{cut(self._label, width // 3)}{bar} {_count(self._latest)}"
+        text = f"{cut(self._label, width // 3)}{bar} {_progress_text(self._latest)}"
         if self._latest.message:
             # Cut first: the server can send a long message with each report, and escaping it takes time.
             text += f" {printable(self._latest.message[:width])}"
@@ -83,7 +83,7 @@ def _share(progress: Progress) -> float | None:
     return min(max(progress.progress / total, 0.0), 1.0)
 
 
-def _count(progress: Progress) -> str:
+def _progress_text(progress: Progress) -> str:
     share = _share(progress)
     if share is not None:
         return f"{share:4.0%}"

@@ -1,6 +1,6 @@
 """The dialogs with which a user answers a server's questions at the terminal: forms, URLs, sampling.
 
-:mod:`mcptrio.cli.client.running` makes it if there is a terminal; otherwise the capabilities are not declared. One
+:mod:`mcptrio.cli.client.running` uses them if there is a terminal; otherwise the capabilities are not declared. One
 question is shown at a time. Ctrl-C cancels the question and its call.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling, "User Interaction Model".
@@ -56,17 +56,17 @@ class TerminalUser:
                 await self._open(page.url)
             return answer
 
-    async def speak(self, params: CreateMessageParams) -> CreateMessageResult:
+    async def answer_sampling(self, params: CreateMessageParams) -> CreateMessageResult:
         """Show a sampling request, and let the user write the answer.
 
         Raises:
             NotApproved: The user declined.
         """
         async with self._terminal.exclusive():
-            for line in self._request(params):
+            for line in self._request_lines(params):
                 self._console.note_painted(line)
             try:
-                text = await self._text()
+                text = await self._read_answer()
             except Interrupted:
                 self._console.interrupts.interrupt()
                 text = None
@@ -97,18 +97,18 @@ class TerminalUser:
 
     def _emphasise(self, text: str) -> str:
         painted = self._console.paint(text, "reverse")
-        # Without colours, the host must stand out in another way: it is what exposes a deceptive URL.
+        # Without colours, the host must stand out in another way: it shows whether a URL is deceptive.
         return painted if painted != text else in_brackets(text)
 
     async def _open(self, url: str) -> None:
-        opened = False
+        is_open = False
         with trio.move_on_after(_BROWSER_TIMEOUT):
             # webbrowser waits for a browser that runs in the terminal, and nothing can stop its thread.
-            opened = await trio.to_thread.run_sync(partial(_browse, url), abandon_on_cancel=True)
-        if not opened:
+            is_open = await trio.to_thread.run_sync(partial(_open_browser, url), abandon_on_cancel=True)
+        if not is_open:
             self._console.note(f"no browser could be started; open it yourself: {url}")
 
-    async def _text(self) -> str | None:
+    async def _read_answer(self) -> str | None:
         """Return the lines up to an empty one; ``None`` if the user declines."""
         lines: list[str] = []
         while True:
@@ -124,7 +124,7 @@ class TerminalUser:
                 # As in the forms: a text that begins with a colon is entered with two.
                 lines.append(line.replace("::", ":", 1) if line.startswith("::") else line)
 
-    def _request(self, params: CreateMessageParams) -> Iterator[str]:
+    def _request_lines(self, params: CreateMessageParams) -> Iterator[str]:
         width = self._console.width - 1
         yield self._console.paint("The server asks a model; you answer in its place:", "bold")
         if params.system_prompt:
@@ -134,7 +134,7 @@ class TerminalUser:
             yield f"{message.role}:"
             for block in message.content:
                 # Cut before wrapping, because a block may have megabytes. An empty block still gets its margin.
-                yield from wrap_quoted(_shown(block)[:_MAX_SHOWN_CHARS], width) or ["  |"]
+                yield from wrap_quoted(_describe_block(block)[:_MAX_SHOWN_CHARS], width) or ["  |"]
         limits = [f"at most {params.max_tokens} tokens"]
         preferences = params.model_preferences
         names = [hint.name for hint in (preferences.hints or () if preferences else ()) if hint.name]
@@ -168,17 +168,17 @@ async def ask(
         The answer, checked. It is accepted only after the user has seen and confirmed all of it.
     """
     dialog: FormDialog | URLDialog
-    complaint = None
+    input_error = None
     if isinstance(question, Form):
         dialog = FormDialog(question, width=width)
-        complaint = dialog.complaint
+        input_error = dialog.input_error
     else:
         dialog = URLDialog(question, width=width, emphasise=emphasise)
     reply = dialog.begin()
     while reply.result is None:
         write(reply.text)
         try:
-            line = await read_line(reply.prompt, complaint)
+            line = await read_line(reply.prompt, input_error)
         except EOFError:
             return question.cancel()
         reply = dialog.feed(line)
@@ -198,17 +198,17 @@ def handlers_for(console: Console, user: TerminalUser | None, *, roots: Roots | 
     # The client declares only the capabilities for which it has a handler.
     if user is None:
         return Handlers(roots=roots, log=log)
-    return Handlers(elicit=user.fill_in, open_url=user.open_url, sample=user.speak, roots=roots, log=log)
+    return Handlers(elicit=user.fill_in, open_url=user.open_url, sample=user.answer_sampling, roots=roots, log=log)
 
 
-def _browse(url: str) -> bool:
+def _open_browser(url: str) -> bool:
     try:
         return webbrowser.open(url)
     except (webbrowser.Error, OSError):
         return False
 
 
-def _shown(block: SamplingContentBlock) -> str:
+def _describe_block(block: SamplingContentBlock) -> str:
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ToolUseContent):

@@ -1,6 +1,6 @@
 """The whole terminal as a page that is drawn again and again, without flicker.
 
-``mcptrio top`` uses it. Each drawing is one write that overwrites the one before, and never clears it.
+``mcptrio top`` uses it. Each drawing overwrites the previous one with a single write, without clearing it.
 
 Source: ECMA-48 (EL, ED, CUP); xterm, "Alternate Screen Buffer".
 """
@@ -22,29 +22,29 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 
 class Screen:
-    """The other screen of the terminal, without a cursor, during the block of :meth:`shown`."""
+    """The other screen of the terminal, without a cursor, during the block of :meth:`open`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Switch to the other screen; the end of the block brings back what the terminal showed before."""
+    def open(self) -> Iterator[None]:
+        """Switch to the other screen during the block, and then show the previous one again."""
         interrupts = self._console.interrupts
-        before = interrupts.restore
+        previous_restore = interrupts.restore
 
         def restore() -> None:
-            self._console.steer(_LEAVE)
-            if before is not None:
-                before()
+            self._console.write_control(_LEAVE)
+            if previous_restore is not None:
+                previous_restore()
 
         interrupts.restore = restore
-        self._console.steer(_ENTER)
+        self._console.write_control(_ENTER)
         try:
             yield
         finally:
-            interrupts.restore = before
-            self._console.steer(_LEAVE)
+            interrupts.restore = previous_restore
+            self._console.write_control(_LEAVE)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines, which fit into the width; the last row says how many do not fit into the height."""
@@ -52,7 +52,7 @@ class Screen:
         if len(lines) > rows:
             lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1} more lines"]
         # No line end after the last row, which would move the whole page.
-        self._console.steer("\x1b[H" + "\n".join(f"{line}\x1b[K" for line in lines) + "\x1b[J")
+        self._console.write_control("\x1b[H" + "\n".join(f"{line}\x1b[K" for line in lines) + "\x1b[J")
 
 
 def _rows() -> int:

@@ -1,4 +1,4 @@
-"""The folder in which the commands keep what they need later: the shell's history and the list of detached tasks.
+"""The folder for data that the commands keep: the shell's history and the list of detached tasks.
 
 Source: XDG Base Directory Specification, "XDG_STATE_HOME".
 """

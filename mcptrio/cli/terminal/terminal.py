@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import trio
 
-from mcptrio.cli.terminal.console import Console, Nothing, readable
+from mcptrio.cli.terminal.console import Console, EmptyBottom, readable
 from mcptrio.cli.terminal.input_lines import InputLines, open_input
 from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, KeyDecoder, TerminalKey
 from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
@@ -31,7 +31,7 @@ Complete: TypeAlias = Callable[[str], Awaitable[LineCompletions]]
 """Suggestions for a text that ends at the cursor."""
 
 SUGGESTION_TIMEOUT = 2.0
-"""Seconds to wait for suggestions from the server. The line takes no keys meanwhile."""
+"""Seconds to wait for suggestions from the server. Keys are not processed during this time."""
 _MAX_SUGGESTIONS = 200
 """Suggestions that are shown."""
 
@@ -82,7 +82,7 @@ class Terminal:
             Interrupted: Ctrl-C.
         """
         if not self.has_keys:
-            return await self._plain_line(prompt)
+            return await self._read_plain_line(prompt)
         editor = LineEditor(prompt, history=history, hint=hint, dim=lambda text: self._console.paint(text, "dim"))
         # The editor outlives an interruption, so the user continues the same line after the question.
         while True:
@@ -93,8 +93,8 @@ class Terminal:
                 if yields:
                     self._yielding = scope, stopped
                 try:
-                    with self._raw(), self._console.bottom(editor):
-                        return await self._edit(editor, complete)
+                    with self._raw_mode(), self._console.bottom(editor):
+                        return await self._edit_line(editor, complete)
                 finally:
                     self._yielding = None
                     stopped.set()
@@ -104,8 +104,8 @@ class Terminal:
     @contextmanager
     def keys(self) -> Iterator[Callable[[], Awaitable[TerminalKey]]]:
         """Yield a function that returns the next key, or raises ``EOFError`` at the end of the input."""
-        with self._raw():
-            yield self._key
+        with self._raw_mode():
+            yield self._next_key
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
@@ -119,7 +119,7 @@ class Terminal:
                     # Both would read the same descriptor, and restore the other's mode.
                     await stopped.wait()
                 # The question replaces a progress bar or the interrupted line.
-                with self._console.bottom(Nothing()):
+                with self._console.bottom(EmptyBottom()):
                     yield
             finally:
                 self._has_question = False
@@ -127,16 +127,16 @@ class Terminal:
 
     # Private
 
-    async def _plain_line(self, prompt: str) -> str:
-        self._console.steer(prompt)
+    async def _read_plain_line(self, prompt: str) -> str:
+        self._console.write_control(prompt)
         line = await self._lines.read()
         if line is None:
             raise EOFError
         return line
 
-    async def _edit(self, editor: LineEditor, complete: Complete | None) -> str:
+    async def _edit_line(self, editor: LineEditor, complete: Complete | None) -> str:
         while True:
-            key = await self._key()
+            key = await self._next_key()
             match editor.feed(key):
                 case "enter":
                     editor.settle()
@@ -149,12 +149,12 @@ class Terminal:
                     self._console.keep_bottom()
                     raise EOFError
                 case "complete" if complete is not None:
-                    await self._complete(editor, complete)
+                    await self._show_completions(editor, complete)
             # Keys that arrive together, such as a paste, are drawn once.
             if not self._keys:
                 self._console.refresh()
 
-    async def _key(self) -> TerminalKey:
+    async def _next_key(self) -> TerminalKey:
         while not self._keys:
             data = await self._reader.read()
             if not data:
@@ -162,19 +162,19 @@ class Terminal:
             self._keys.extend(self._decoder.feed(data))
         return self._keys.pop(0)
 
-    async def _complete(self, editor: LineEditor, complete: Complete) -> None:
+    async def _show_completions(self, editor: LineEditor, complete: Complete) -> None:
         completions: LineCompletions | None = None
         # The line waits for the suggestions, so a slow server must not block it.
         with trio.move_on_after(SUGGESTION_TIMEOUT):
             completions = await complete(editor.text[: editor.cursor])
         if completions is not None and not editor.complete(completions):
-            shown = completions.shown or completions.candidates
-            self._console.note(_in_columns([readable(each) for each in shown[:_MAX_SUGGESTIONS]], self._console.width))
-            if len(shown) > _MAX_SUGGESTIONS:
-                self._console.note(f"… and {len(shown) - _MAX_SUGGESTIONS} more", "dim")
+            labels = completions.labels or completions.candidates
+            self._console.note(_in_columns([readable(each) for each in labels[:_MAX_SUGGESTIONS]], self._console.width))
+            if len(labels) > _MAX_SUGGESTIONS:
+                self._console.note(f"… and {len(labels) - _MAX_SUGGESTIONS} more", "dim")
 
     @contextmanager
-    def _raw(self) -> Iterator[None]:
+    def _raw_mode(self) -> Iterator[None]:
         """Switch the input to raw mode: keys arrive one by one without echo, Ctrl-C included."""
         if sys.platform == "win32":
             yield
@@ -182,7 +182,7 @@ class Terminal:
         before: list[Any] = termios.tcgetattr(self._fd)
         # "before" must keep the old values, so its nested list of control characters is copied too.
         raw = [*before[:6], list(before[6])]
-        # ICRNL turns Enter into a line feed, and IXON lets Ctrl-S stop the output. raw[1], the output, stays as it is,
+        # ICRNL turns Enter into a line feed, and IXON lets Ctrl-S stop the output. raw[1], the output, is not changed,
         # so that a line feed from another task still returns to the first column.
         raw[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON)
         # With ISIG, Ctrl-C would overtake the keys typed before it. IEXTEN reserves Ctrl-V.
@@ -193,12 +193,12 @@ class Terminal:
         def restore() -> None:
             # Not TCSAFLUSH, which drops text typed ahead. Not TCSADRAIN, which waits for a stopped terminal.
             termios.tcsetattr(self._fd, termios.TCSANOW, before)
-            self._console.steer(PASTES_OFF)
+            self._console.write_control(PASTES_OFF)
 
         termios.tcsetattr(self._fd, termios.TCSANOW, raw)
         # Interrupts may exit the process without running the finally block below.
         self._console.interrupts.restore = restore
-        self._console.steer(PASTES_ON)
+        self._console.write_control(PASTES_ON)
         try:
             yield
         finally:

@@ -1,6 +1,6 @@
 """A URL to open, as a dialog of lines: the server, the URL, warnings; then yes or no.
 
-:mod:`mcptrio.cli.terminal.prompting` runs it. It has no I/O and opens nothing. Consent needs the whole word yes.
+:mod:`mcptrio.cli.terminal.prompting` runs it. It has no I/O and opens nothing. Consent needs a whole word, such as yes.
 
 Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling" (the full URL, its host, warnings, consent).
 """
