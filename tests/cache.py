@@ -23,8 +23,8 @@ def kept(name: str, of: bytes, make: Callable[[Path], None]) -> Path:
     """Return a folder that is made once.
 
     Args:
-        of: the source of the folder, such as a lock file; another source makes another folder.
-        make: fills an empty folder, which is renamed afterwards.
+        of: The source of the folder, such as a lock file; another source makes another folder.
+        make: Fills an empty folder, which is renamed afterwards.
     """
     home = CACHE / f"{name}-{hashlib.sha256(of).hexdigest()[:12]}"
     if home.exists():

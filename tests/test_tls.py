@@ -55,7 +55,7 @@ async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
     """Return the name on the server's certificate, and the values of the scope.
 
     Raises:
-        trio.BrokenResourceError: refused.
+        trio.BrokenResourceError: The server refused the connection.
     """
     with trio.fail_after(WAIT_TIMEOUT):
         plain = await trio.open_tcp_stream("127.0.0.1", port)

@@ -54,9 +54,9 @@ class Peer:
 class Site:
     """
     Attributes:
-        versions: versions of the list of tools and of each resource.
-        executed: number of executions of each call.
-        latency: seconds before each response.
+        versions: Versions of the list of tools and of each resource.
+        executed: Number of executions of each call.
+        latency: Seconds before each response.
         handshakes: ``initialize`` requests in progress.
     """
 
@@ -91,7 +91,7 @@ class Site:
         """Forget the sessions.
 
         Args:
-            notices: whether the client's GET stream reports it.
+            notices: Whether the client learns of it at once, from its GET stream.
         """
         for link in self.links:
             link.forget(notices=notices)

@@ -36,7 +36,7 @@ class Counting:
     """A script that answers every request with the same time to live, and counts the requests.
 
     Attributes:
-        asked: the method of each request, in order, with its cursor or URI.
+        asked: The method of each request, with its cursor or URI, in order.
     """
 
     def __init__(self, script: Script, **hints: Any) -> None:

@@ -22,7 +22,7 @@ def add(count: int = 1) -> None:
     '''Add.
 
     Args:
-        count: how many.
+        count: How many.
     '''
 """
 

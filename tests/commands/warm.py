@@ -122,8 +122,8 @@ class Warm:
         """Start ``mcptrio`` with these arguments.
 
         Args:
-            descriptors: its standard input, output and error.
-            has_terminal: its standard input becomes the controlling terminal of a new session.
+            descriptors: The process's standard input, output and error.
+            has_terminal: Whether its standard input becomes the controlling terminal of a new session.
         """
         request = {"args": list(args), "cwd": str(cwd), "environment": dict(environment), "has_terminal": has_terminal}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

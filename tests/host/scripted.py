@@ -25,11 +25,12 @@ Script = Callable[["Scripted", Any, dict[str, Any]], Awaitable[Any]]
 
 @define(eq=False)
 class Scripted:
-    """
+    """A server whose responses a test writes.
+
     Args:
-        scripts: by method.
-        tools: the names of the listed tools.
-        begins: called with the channel after connecting, before anything is read.
+        scripts: The function that responds to each method.
+        tools: The names of the listed tools.
+        begins: Called with the channel after connecting, before the first read.
     """
 
     scripts: dict[str, Script] = field(factory=dict)

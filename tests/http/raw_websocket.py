@@ -90,9 +90,9 @@ class Socket:
     """One end of an open WebSocket.
 
     Attributes:
-        accepted: the headers of the 101, names in lower case; empty at the server's end.
-        pongs: the payloads of the received pongs.
-        masked: whether this end masks its frames, as a client must.
+        accepted: The headers of the 101, names in lower case; empty at the server's end.
+        pongs: The payloads of the received pongs.
+        masked: Whether this end masks its frames, as a client must.
     """
 
     stream: Any
@@ -111,7 +111,7 @@ class Socket:
         """Open a WebSocket.
 
         Raises:
-            Refused: the server responded with another status than 101.
+            Refused: The server responded with another status than 101.
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
@@ -245,7 +245,7 @@ class Accepted:
         """Open the WebSocket.
 
         Args:
-            body: data sent with the head, in one write.
+            body: Data sent with the head, in one write.
         """
         lines = [
             "HTTP/1.1 101 Switching",

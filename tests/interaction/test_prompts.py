@@ -22,7 +22,7 @@ async def review(code: str, strict: bool = False, rounds: int = 1) -> str:
     """Review some code.
 
     Args:
-        code: what to look at.
+        code: What to look at.
     """
     return f"Review {code!r}, strictly={strict}, {rounds} rounds"
 
@@ -77,7 +77,7 @@ async def test_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
     assert ("title" in listed) == (serve.revision in SINCE_2025_06)
     arguments = {argument["name"]: argument for argument in listed["arguments"]}
     assert arguments["code"]["required"] is True
-    assert arguments["code"]["description"] == "what to look at."
+    assert arguments["code"]["description"] == "What to look at."
     assert not arguments["strict"].get("required")
 
 

@@ -87,10 +87,10 @@ async def mounted(
     """Run a server with a mounted server, and yield a client of it.
 
     Args:
-        target: the mounted server; by default a process. A server in this process is used if the client speaks another
+        target: The mounted server; by default a process. A server in this process is used if the client speaks another
             revision than the mounted server, because a process speaks the same revision on both sides.
-        upstream: the revision that is spoken with the mounted server.
-        revision: the revision that is spoken with our client.
+        upstream: The revision between the mounting server and the mounted one.
+        revision: The revision between the client and the mounting server.
     """
     options = evolve(options or WAITING, revision=upstream)
     with trio.fail_after(WAIT_TIMEOUT):

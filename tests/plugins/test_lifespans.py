@@ -30,9 +30,9 @@ class Plugin:
     """Records its events.
 
     Args:
-        enter, leave: awaited at entry and exit.
-        tasks: run in the background.
-        nursery: run in a nursery that the lifespan holds open.
+        enter, leave: Awaited at entry and exit.
+        tasks: Functions that run in the background.
+        nursery: Functions that run in a nursery that the lifespan holds open.
     """
 
     def __init__(

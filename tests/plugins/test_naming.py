@@ -160,7 +160,7 @@ class Referring:
         """Search; {tool:add} adds, {tool:tell_all} tells, {tool:} is none.
 
         Args:
-            text: as {tool:add} has it.
+            text: As {tool:add} has it.
         """
         if text:
             raise ToolError(f"there is no {text}; {{tool:add}} adds it")

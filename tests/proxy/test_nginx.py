@@ -42,7 +42,7 @@ class Behind:
     """A server behind nginx.
 
     Attributes:
-        port: nginx's.
+        port: The port of nginx.
     """
 
     port: int

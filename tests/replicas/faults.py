@@ -42,7 +42,7 @@ class Fault:
     """A fault that is neither a killed replica nor over at once.
 
     Attributes:
-        pause: seconds without such a fault before it.
+        pause: Seconds without such a fault before it.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def plan(random: Random, kinds: Iterable[str], replicas: int) -> Iterator[Fault]
 class Faults:
     """
     Attributes:
-        counts: how often each fault has happened.
+        counts: How often each fault has happened.
     """
 
     replicas: list[Replica]

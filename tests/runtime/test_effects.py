@@ -35,8 +35,8 @@ class Till:
     """Counts the charges.
 
     Attributes:
-        begun: set when a charge has begun.
-        go_on: a charge waits for it.
+        begun: Set when a charge has begun.
+        go_on: A charge waits for it.
     """
 
     def __init__(self) -> None:

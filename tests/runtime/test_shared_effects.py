@@ -55,10 +55,10 @@ class Faulty:
     """Effects in a store that fails sometimes.
 
     Args:
-        failing: the methods that fail.
-        hanging: the methods that never return.
-        late: the methods that fail after they have done their work, as if the response was lost.
-        asked: the number of requested claims.
+        failing: The methods that fail.
+        hanging: The methods that never return.
+        late: The methods that fail after they have done their work, as if the response was lost.
+        asked: The number of requested claims.
     """
 
     effects: EffectStore

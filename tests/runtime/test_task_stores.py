@@ -40,9 +40,9 @@ class Shaken:
     """Tasks in a store that fails sometimes, and that others change in the meantime.
 
     Args:
-        failing: the methods that fail.
-        created: called after each creation, before its caller knows of it.
-        claimed: the same after each claim.
+        failing: The methods that fail.
+        created: Called after each creation, before its caller knows of it.
+        claimed: The same after each claim.
     """
 
     tasks: TaskStore

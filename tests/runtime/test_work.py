@@ -110,8 +110,8 @@ class Threads:
     """Sync tools that wait until they are released.
 
     Attributes:
-        begun, most: calls, and concurrent calls.
-        first: set when the first call has begun.
+        begun, most: The number of calls so far, and the most calls that ran at once.
+        first: Set when the first call has begun.
     """
 
     def __init__(self) -> None:

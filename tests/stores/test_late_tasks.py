@@ -31,7 +31,7 @@ class Stalled:
     """The steps of an engine behind a network that can stall.
 
     Args:
-        held: the creations and claims that are under way.
+        held: The creations and claims that are under way.
     """
 
     engine: TaskEngine

@@ -61,9 +61,9 @@ class Pair:
     """Two replicas, and a user with a browser in front of them.
 
     Attributes:
-        ledger: the database.
-        site: sends each request to the other replica.
-        alone: the site at each replica alone, with its own browser.
+        ledger: The database.
+        site: Sends each request to the other replica.
+        alone: The site at each replica alone, with its own browser.
     """
 
     ledger: LedgerSettings
