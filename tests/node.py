@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.cache import INSTALL_SECONDS, kept
+from tests.cache import INSTALL_SECONDS, cached_folder
 
 __all__ = ["Node", "NodeError", "find_node"]
 
@@ -53,7 +53,7 @@ class Node:
             if done.returncode != 0:
                 raise NodeError(f"npm ci failed ({done.returncode}) @ {folder}:\n{done.stdout}{done.stderr}")
 
-        return kept(folder.name, (folder / "package-lock.json").read_bytes(), make)
+        return cached_folder(folder.name, (folder / "package-lock.json").read_bytes(), make)
 
 
 def find_node() -> Node:

@@ -16,7 +16,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.serving import MountOptions
 from tests.client import raising
-from tests.client.raising import RAISED
+from tests.client.error_plugin import RAISED
 
 __all__: list[str] = []
 

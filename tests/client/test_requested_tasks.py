@@ -16,7 +16,7 @@ from mcptrio.errors import MethodNotFound, RequestTimeout, TaskCancelled
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.serving import memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
 from tests.interaction.applies import HANDSHAKE
 
 __all__: list[str] = []

@@ -15,7 +15,7 @@ from mcptrio.client import Form, Handlers
 from mcptrio.client.task_listener import MAX_TASKS
 from mcptrio.protocol.messages import Request
 from tests.client.scripted import EVERYTHING, FORM, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
 from tests.interaction.applies import MODERN
 
 __all__: list[str] = []

@@ -17,7 +17,7 @@ from mcptrio.errors import MethodNotFound, RemoteProtocolError, RequestFailed, R
 from mcptrio.protocol.messages import Request
 from mcptrio.serving import ServerSettings, Timeouts, memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, TOOL, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
 from tests.http.web import Seen, Wire, answer
 from tests.http.web import serving as serving_http
 from tests.interaction.applies import HANDSHAKE, MODERN

@@ -27,7 +27,7 @@ from mcptrio.serving import (
     HTTPLimits,
     HTTPOptions,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 
 from .conftest import ACCEPT, Starter, call, modern_headers
 from .raw_websocket import Refused, Socket, upgrade

@@ -25,7 +25,7 @@ from mcptrio.serving import (
     HTTPOptions,
     memory_channel_pair,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.server_options import server_options
 
 __all__: list[str] = []

@@ -14,7 +14,7 @@ from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.wires import SSEWire
 

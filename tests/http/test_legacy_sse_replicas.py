@@ -18,7 +18,7 @@ from mcptrio.serving import HTTPOptions, ServerLimits
 from mcptrio.stores import StoreBounds
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore, memory_stores
 from mcptrio.stores.sqlite import open_sqlite_stores
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
 

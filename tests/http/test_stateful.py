@@ -13,7 +13,7 @@ from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemorySessionStore
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 
 from .conftest import Starter, call
 from .web import eventually

@@ -20,7 +20,7 @@ from mcptrio.http.engine.server import serve_asgi
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.http.raw_websocket import (
     BINARY,
     CLOSE,

@@ -17,9 +17,9 @@ from mcptrio.serving import MountOptions, ServerLimits, ServerSettings
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
 from tests.mounting import offered
 
-__all__ = ["OFFERED", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
+__all__ = ["MOUNTED_PLUGIN", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
 
-OFFERED = Path(__file__).with_name("offered.py")
+MOUNTED_PLUGIN = Path(__file__).with_name("mounted_plugin.py")
 WAIT_TIMEOUT = 120.0
 """Seconds; only a failing test waits this long."""
 TIMEOUTS = ClientTimeouts(connect=WAIT_TIMEOUT / 2, probe=WAIT_TIMEOUT / 2)
@@ -31,7 +31,7 @@ WAITING = MountOptions(
 )
 
 
-def command(file: Path = OFFERED) -> Command:
+def command(file: Path = MOUNTED_PLUGIN) -> Command:
     return Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(file)])
 
 

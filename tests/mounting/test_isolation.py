@@ -14,7 +14,7 @@ from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts
 from mcptrio.serving import MountOptions
 from tests.distributions import install, one_tool
-from tests.mounting.mounted import OFFERED, TIMEOUTS, WAIT_TIMEOUT, User, eventually, text
+from tests.mounting.mounted import MOUNTED_PLUGIN, TIMEOUTS, WAIT_TIMEOUT, User, eventually, text
 from tests.processes import environment, run
 
 __all__: list[str] = []
@@ -62,7 +62,7 @@ async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
     (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
     user = User()
     async with served(
-        tmp_path, "--plugin", str(OFFERED), revision=revision, user=user, SECRET_OF_MINE="here"
+        tmp_path, "--plugin", str(MOUNTED_PLUGIN), revision=revision, user=user, SECRET_OF_MINE="here"
     ) as client:
         names = [tool.name for tool in await client.tools().all()]
         reports: list[float] = []

@@ -26,12 +26,12 @@ from mcptrio.serving import (
     ServerSettings,
     memory_channel_pair,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.mounting.mounted import TIMEOUTS, WAIT_TIMEOUT, WAITING, User, command, eventually
 
 __all__: list[str] = []
 
-JUDGED = Path(__file__).with_name("judged.py")
+PRINCIPAL_PLUGIN = Path(__file__).with_name("principal_plugin.py")
 NEW, OLD = "2026-07-28", "2025-11-25"
 
 ANN = Principal(
@@ -62,7 +62,7 @@ class Parent:
 
 @asynccontextmanager
 async def isolated(*others: object) -> AsyncIterator[Parent]:
-    mount = Isolation().mount("judged", JUDGED)
+    mount = Isolation().mount("judged", PRINCIPAL_PLUGIN)
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount, *others], settings=ServerSettings(strict=True))
         async with server.open() as running, trio.open_nursery() as nursery:
@@ -195,7 +195,7 @@ async def test_scopes_of_an_isolated_plugin_are_known_to_the_parent() -> None:
 
 async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
     with trio.fail_after(WAIT_TIMEOUT):
-        async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
+        async with mcptrio.connect(command(PRINCIPAL_PLUGIN), timeouts=TIMEOUTS) as client:
             identity = await who(client, FORGED)
             assert identity["principal"] is None
             assert identity["caller"].startswith("session:")
@@ -244,7 +244,7 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
 
 async def test_foreign_servers_do_not_receive_the_caller() -> None:
     """Neither a foreign mount nor a mount of an isolated process receives the caller."""
-    mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
+    mount = Mount(command(PRINCIPAL_PLUGIN), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open(), trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemorySessionStore, memory_stores
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 from tests.server_options import server_options
 

@@ -25,7 +25,7 @@ from mcptrio.serving import (
     ThreadStatus,
     Timeouts,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text
 

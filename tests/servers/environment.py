@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cache import INSTALL_SECONDS, kept
+from tests.cache import INSTALL_SECONDS, cached_folder
 
 __all__ = ["InstallError", "install"]
 
@@ -41,7 +41,7 @@ def install(requirements: Path, modules: Sequence[str]) -> Path:
         _run(python, "-c", "import " + ", ".join(modules))
 
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return kept(f"{requirements.stem}-{version}", requirements.read_bytes(), make) / "bin" / "python"
+    return cached_folder(f"{requirements.stem}-{version}", requirements.read_bytes(), make) / "bin" / "python"
 
 
 def _run(*command: str) -> None:

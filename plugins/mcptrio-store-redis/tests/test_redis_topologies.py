@@ -15,7 +15,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
-from tests.stores.at_once import entered, hold_at_once
+from tests.stores.concurrent_checks import entered, hold_at_once
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 

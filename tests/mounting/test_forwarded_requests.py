@@ -11,7 +11,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, MCPError, Mount, Server, connect
-from tests.mounting.mounted import OFFERED, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
+from tests.mounting.mounted import MOUNTED_PLUGIN, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
 __all__: list[str] = []
@@ -166,7 +166,7 @@ async def test_requests_are_unambiguous_again_after_the_other_call(tmp_path: Pat
 
 async def test_request_over_http_reaches_the_client_of_its_call(tmp_path: Path) -> None:
     """Over HTTP a request arrives on the response to its call."""
-    with serving("--http", "--port", "0", "--plugin", str(OFFERED), cwd=tmp_path) as served:
+    with serving("--http", "--port", "0", "--plugin", str(MOUNTED_PLUGIN), cwd=tmp_path) as served:
         url = (await trio.to_thread.run_sync(served.until, r"http://[^,\s]+/mcp")).group()
         mount = Mount(url, name="up", options=evolve(WAITING, revision=OLD))
         async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:
