@@ -50,7 +50,7 @@ class Authority:
     def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
-        # Python 3.13 requires these three extensions in certificates that its default context verifies. Source: RFC 5280, 4.2.1.
+        # The default context of Python 3.13 requires these three extensions. Source: RFC 5280, 4.2.1.
         usage = x509.KeyUsage(
             digital_signature=True,
             key_cert_sign=ca,

@@ -19,7 +19,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Server
-from mcptrio.abc import StoreStatus
+from mcptrio.abc import ASGIApp, StoreStatus
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions, PluginManager, ServerSettings, asgi_app
 from mcptrio.stores import memory_stores
@@ -370,7 +370,7 @@ async def test_server_is_not_ready_while_draining() -> None:
         assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 503)
 
 
-async def ask(app: Any, path: str) -> int:
+async def ask(app: ASGIApp, path: str) -> int:
     sent: list[dict[str, Any]] = []
 
     async def send(event: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import trio
 from attrs import define, field
 
+from mcptrio.abc import MessageChannel
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed, SessionLost
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
@@ -218,7 +219,7 @@ class Site:
 class PipeEnd:
     """The server's end of a pipe: the process."""
 
-    def __init__(self, site: Site, channel: Any, nursery: trio.Nursery) -> None:
+    def __init__(self, site: Site, channel: MessageChannel, nursery: trio.Nursery) -> None:
         self.peer = Peer(self._send)
         self._site = site
         self._channel = channel

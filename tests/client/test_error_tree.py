@@ -15,7 +15,7 @@ from mcptrio.protocol.remote_errors import client_error, server_error
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.serving import MountOptions
-from tests.client import raising
+from tests.client import error_plugin
 from tests.client.error_plugin import RAISED
 
 __all__: list[str] = []
@@ -28,7 +28,7 @@ EVERYWHERE = [name for name in RAISED if name != "URLElicitationRequired"]
 
 @pytest.fixture
 def mcp_plugins() -> list[object]:
-    return [raising]
+    return [error_plugin]
 
 
 def seen(error: MCPError) -> tuple[object, ...]:
@@ -103,7 +103,7 @@ async def test_client_raises_the_error_class_of_the_server(mcp_any_client: Clien
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("upstream", ["2025-11-25", "2026-07-28"])
 async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, revision: str) -> None:
-    inner = Server(plugins=[raising])
+    inner = Server(plugins=[error_plugin])
     async with inner.open():
         mount = Mount(inner, name="up", options=MountOptions(prefix="", revision=upstream))
         server = Server(plugins=[mount])
@@ -113,7 +113,7 @@ async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, rev
 
 
 async def test_host_raises_the_error_class_of_the_server() -> None:
-    server = Server(plugins=[raising])
+    server = Server(plugins=[error_plugin])
     async with server.open(), Host({"up": server}, approve=None) as host:
         await host.settle()
         for name in EVERYWHERE:

@@ -9,7 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Host, PluginSetup, Server, hookimpl
+from mcptrio import Host, PluginSetup, RequestView, Server, hookimpl
+from mcptrio.abc import MessageChannel
 from mcptrio.host import HostList, HostListing, HostOptions, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.protocol.model.tools import Tool
 from tests.host.scripted import Scripted, note, plain
@@ -32,7 +33,7 @@ async def test_unresponsive_server_delays_only_the_first_list(autojump_clock: tr
         def setup(self, server: PluginSetup) -> None:
             server.add_middleware(self.around)
 
-        async def around(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        async def around(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
             if mute and request.method == "tools/list":
                 await answers.wait()
             return await proceed()
@@ -139,7 +140,7 @@ async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.C
 
 
 async def test_endless_list_is_truncated_and_reported() -> None:
-    async def endless(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def endless(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         page = int(params.get("cursor", "0"))
         tools = [{"name": f"t{page}-{number}", "inputSchema": {"type": "object"}} for number in range(50)]
         return {"tools": tools, "nextCursor": str(page + 1)}

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from mcptrio import Command, ConfigError, ConnectionClosed, Host
+from mcptrio.abc import MessageChannel
 from mcptrio.host import ConnectionStatus, HostOptions
 from mcptrio.protocol.messages import Request
 from mcptrio.serving import memory_channel_pair
@@ -23,7 +24,7 @@ async def never(*_: Any) -> None:
     await trio.sleep_forever()
 
 
-async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> None:
+async def hang_up(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> None:
     await channel.aclose()
 
 
@@ -132,7 +133,7 @@ async def test_server_that_starts_late_is_retried_until_it_is_connected(autojump
     async def refuse(*_: Any) -> Any:
         return (-32603, "starting") if trio.current_time() - began < 60 else (-32601, "no such method")
 
-    async def handshake(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def handshake(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         if trio.current_time() - began < 60:
             return -32603, "starting"
         return server._usual(Request(id=0, method="initialize"))

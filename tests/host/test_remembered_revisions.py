@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from mcptrio import Command, Host
+from mcptrio.abc import MessageChannel
 from mcptrio.client import ClientTimeouts
 from mcptrio.host import HostOptions
 from tests.host.scripted import Scripted
@@ -60,7 +61,7 @@ async def test_server_replaced_by_a_newer_one_is_negotiated_again(autojump_clock
             "ttlMs": 0,
         }
 
-    async def initialize(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def initialize(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         if is_new:
             return -32601, "no such method"
         info = {"name": "old", "version": "1"}

@@ -12,7 +12,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import h11
 import trio
@@ -85,6 +85,9 @@ def upgrade(port: int, path: str = "/ws", *headers: str, host: str | None = None
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
+Stream: TypeAlias = "trio.SocketStream | trio.SSLStream[trio.SocketStream]"
+
+
 @define(eq=False)
 class Socket:
     """One end of an open WebSocket.
@@ -95,7 +98,7 @@ class Socket:
         masked: Whether this end masks its frames, as a client must.
     """
 
-    stream: Any
+    stream: Stream
     reader: Connection
     accepted: dict[str, str] = field(factory=dict)
     pongs: list[bytes] = field(factory=list)
@@ -224,7 +227,7 @@ class Socket:
 class Accepted:
     """A connection at the server's end whose request head has been read."""
 
-    stream: Any
+    stream: Stream
     head: str
 
     @property
@@ -264,7 +267,7 @@ async def accepting(
     """Run a server on a free port; the test decides what it does after the head of a request."""
 
     async def serve(socket: trio.SocketStream) -> None:
-        stream: Any = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)
+        stream: Stream = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)
         async with socket:
             try:
                 head = b""

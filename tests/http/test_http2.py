@@ -21,6 +21,7 @@ from h2.settings import SettingCodes
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio import Server
+from mcptrio.abc import ASGIApp
 from mcptrio.http.engine.access_log import ACCESS
 from mcptrio.http.engine.server import run_engine
 from mcptrio.http.hypercorn.connection import serve_http2
@@ -214,7 +215,7 @@ Serving = Callable[..., Any]
 @pytest.fixture
 def serving(authority: Authority, pair: tuple[Path, Path]) -> Serving:
     @asynccontextmanager
-    async def serve(app: Any, *, shutdown: trio.Event | None = None, **options: Any) -> AsyncIterator[Site]:
+    async def serve(app: ASGIApp, *, shutdown: trio.Event | None = None, **options: Any) -> AsyncIterator[Site]:
         shutdown = trio.Event() if shutdown is None else shutdown
         tls = Certificates(tls_files(pair), http2=True).context
         start = partial(run_engine, app, bind="127.0.0.1:0", tls=tls, http2=serve_http2, shutdown=shutdown, **options)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
-from mcptrio.abc import Principal
+from mcptrio.abc import ASGIApp, Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
@@ -283,7 +283,7 @@ async def test_session_is_available_to_its_own_principal_only() -> None:
 
 
 async def test_post_url_contains_the_mount_prefix() -> None:
-    def mounted(app: Any) -> Any:
+    def mounted(app: ASGIApp) -> Any:
         return TrioDispatcherMiddleware({"/ai tools": app})
 
     async with site(wrap=mounted) as here, here.peer(path="/ai%20tools/sse") as peer:
@@ -295,7 +295,7 @@ async def test_post_url_contains_the_mount_prefix() -> None:
 async def test_prefix_with_two_slashes_never_becomes_a_host() -> None:
     """Two slashes at the beginning of a reference name a host, to which the client would send every message."""
 
-    def double_slashed(app: Any) -> Any:
+    def double_slashed(app: ASGIApp) -> Any:
         async def prefixed(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, "root_path": "//evil.example.com"}, receive, send)
 

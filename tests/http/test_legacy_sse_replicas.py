@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,7 +146,7 @@ async def test_messages_arrive_from_either_server(revision: str) -> None:
         assert not both.two.server.status.sessions
 
 
-async def test_messages_arrive_through_a_file(tmp_path: Any) -> None:
+async def test_messages_arrive_through_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     async with open_sqlite_stores(path) as first, open_sqlite_stores(path) as second:
         async with site(stores=first) as one, site(stores=second) as other:

@@ -15,7 +15,7 @@ from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
 from mcptrio.serving import MountOptions, ServerLimits, ServerSettings
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
-from tests.mounting import offered
+from tests.mounting import mounted_plugin
 
 __all__ = ["MOUNTED_PLUGIN", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
 
@@ -96,7 +96,7 @@ async def mounted(
     with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
             if target is None and revision is not None and revision != upstream:
-                target = await stack.enter_async_context(Server(plugins=[offered]).open())
+                target = await stack.enter_async_context(Server(plugins=[mounted_plugin]).open())
             mount = Mount(target or command(), name="up", options=options)
             server = Server(plugins=[mount], settings=ServerSettings(limits=ServerLimits(parked=parked)))
             await stack.enter_async_context(server.open())

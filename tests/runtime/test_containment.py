@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import mcptrio
 from mcptrio import Context, PluginSetup, Server
@@ -118,7 +119,7 @@ async def test_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context:
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("context", [False, True])
 async def test_error_during_cancellation_affects_only_its_request(
-    context: bool, modern: bool, autojump_clock: Any
+    context: bool, modern: bool, autojump_clock: MockClock
 ) -> None:
     """The cancellation and the error leave the author's nursery in one group."""
 
@@ -154,7 +155,7 @@ async def test_error_during_cancellation_affects_only_its_request(
     ["text", 5, [1], object(), {"_meta": 5}, {"bad": "\ud800"}],
     ids=["text", "number", "list", "object", "meta", "surrogate"],
 )
-async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: Any, autojump_clock: Any) -> None:
+async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: Any, autojump_clock: MockClock) -> None:
     async def odd() -> Any:
         return value
 
@@ -167,7 +168,7 @@ async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: A
         assert (await client.result(tool(3, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_failing_notification_handler_ends_nothing(autojump_clock: Any) -> None:
+async def test_failing_notification_handler_ends_nothing(autojump_clock: MockClock) -> None:
     server = Server()
     for function in (raise_system_exit, raise_group, raise_old_cancelled):
         server.add_method(function, "acme/heard", notification=True)
@@ -177,7 +178,7 @@ async def test_failing_notification_handler_ends_nothing(autojump_clock: Any) ->
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_failing_background_task_is_restarted(autojump_clock: Any) -> None:
+async def test_failing_background_task_is_restarted(autojump_clock: MockClock) -> None:
     starts: list[float] = []
 
     async def task() -> None:
@@ -197,7 +198,7 @@ async def test_failing_background_task_is_restarted(autojump_clock: Any) -> None
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: Any) -> None:
+async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: MockClock) -> None:
     heard: list[int] = []
 
     async def slow() -> None:
@@ -224,7 +225,7 @@ async def ping_back(client: Client, error: bool) -> None:
 
 
 @pytest.mark.parametrize("error", [False, True])
-async def test_client_that_answers_pings_stays_connected(error: bool, autojump_clock: Any) -> None:
+async def test_client_that_answers_pings_stays_connected(error: bool, autojump_clock: MockClock) -> None:
     """An error response counts as well."""
     server = Server(settings=ServerSettings(ping_interval=10))
     async with connected(server) as client:
