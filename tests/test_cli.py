@@ -398,7 +398,7 @@ def test_json_log_starts_with_the_first_line_of_stderr(tmp_path: Path, installed
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
 
 
-def test_start_names_the_plugins_and_what_they_offer(folder: Path) -> None:
+def test_start_logs_the_plugins_and_their_tool_counts(folder: Path) -> None:
     (folder / "own.py").write_text(one_tool("water"))
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 

@@ -238,7 +238,7 @@ async def test_leaving_the_call_cancels_its_task(autojump_clock: MockClock) -> N
         assert left.cancelled_caught
 
 
-async def test_result_that_never_comes_is_not_awaited_for_ever(autojump_clock: MockClock) -> None:
+async def test_missing_result_times_out(autojump_clock: MockClock) -> None:
     async with played() as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:

@@ -176,7 +176,7 @@ async def test_each_message_is_run_once_and_after_those_that_were_acknowledged()
         assert [await next_id(wire) for _ in range(20)] == list(range(20))
 
 
-async def test_message_that_was_not_announced_arrives_when_the_bus_says_so() -> None:
+async def test_unannounced_message_arrives_after_the_bus_reports_a_loss() -> None:
     bus = QuietBus()
     async with two(memory_stores(bus=bus)) as both, both.wire() as wire:
         await greet(wire)

@@ -299,7 +299,7 @@ async def test_cancelled_task_ends_and_its_handler_too(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_each_kind_of_failure_has_its_end(serve: Serve) -> None:
+async def test_each_kind_of_failure_has_its_final_status(serve: Serve) -> None:
     peer = await serve(plugins=[Site()], capabilities=CAPABLE)
 
     refused = await ended(peer, (await begin(peer, "refuse"))["taskId"])

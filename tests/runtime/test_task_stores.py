@@ -153,7 +153,7 @@ def accept(text: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": text}}
 
 
-async def test_client_is_told_that_the_store_does_not_work(
+async def test_client_gets_an_error_while_the_store_fails(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> str:
@@ -202,7 +202,7 @@ async def test_cancellation_takes_effect_between_a_claim_and_the_start_of_the_ta
         await served.until(await served.begin(), "cancelled")
 
 
-async def test_question_stays_open_while_another_process_comes_to_it(autojump_clock: MockClock) -> None:
+async def test_question_stays_open_while_another_process_replays_the_handler(autojump_clock: MockClock) -> None:
     """A client that has answered it does not answer it again, so its answer must count in the meantime too."""
     runs = 0
 

@@ -44,7 +44,7 @@ async def test_stale_page_is_revalidated_with_its_etag(reading: OpenReader, site
     assert [each.headers.get("if-none-match") for each in site.seen] == [None, '"1"', '"1"']
 
 
-async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: OpenReader, site: Site) -> None:
+async def test_next_piece_comes_from_the_cached_page_even_if_stale(reading: OpenReader, site: Site) -> None:
     site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"), limit=5)

@@ -141,7 +141,7 @@ class TestCluster:
         )
         await hold_at_once({each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in wanted}, subtests)
 
-    async def test_slot_that_moves_takes_its_sessions_along(
+    async def test_sessions_survive_moving_their_slot(
         self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place]
     ) -> None:
         nodes, _ = redis_cluster
