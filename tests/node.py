@@ -1,4 +1,4 @@
-"""Node, and packages for it from a lock file.
+"""Finds Node, and installs its packages from a lock file.
 
 The conformance suite and the tests of other clients and servers use it. The installation runs no scripts of packages.
 """

@@ -1,7 +1,7 @@
-"""A ``mcptrio`` process: real descriptors, real signals, a real exit status.
+"""Runs ``mcptrio`` as a process, with real descriptors, signals and exit status.
 
-The tests of the command line and of serving use it. Every wait has a deadline, and the process and its children always
-end.
+The tests of the command line and of serving use it. Every wait has a deadline, and a process and its children end with
+its test.
 """
 
 from __future__ import annotations

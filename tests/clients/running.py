@@ -1,7 +1,6 @@
 """Starts the server with plugin.py, and the scripts of clients.
 
-The tests of the clients use it. Every process that it starts has ended before the test does, with the reason in its
-log.
+The tests of the clients use it. Every process that it starts ends before the test, and logs the reason.
 """
 
 from __future__ import annotations

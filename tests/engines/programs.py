@@ -1,4 +1,4 @@
-"""Where the programs are that tests run, and how to install them."""
+"""The paths of the programs that tests run, such as Redis and nginx, and how to install missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server for a host, written by hand: it makes the errors of a test, and can be connected again.
+"""A server for the tests of the host, which fails as a test says and accepts new connections afterwards.
 
 It is a target like an in-process ``mcptrio.Server``. Requests that are not scripted get the results of a plain
 handshake server.

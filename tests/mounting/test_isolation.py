@@ -59,7 +59,7 @@ async def pid_of_the_next(client: Client) -> str:
 async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
     revision: str, how: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
+    (tmp_path / "mcptrio.toml").write_text("[plugins.mounted_plugin]\nisolate = true\n")
     user = User()
     async with served(
         tmp_path, "--plugin", str(MOUNTED_PLUGIN), revision=revision, user=user, SECRET_OF_MINE="here"
@@ -84,7 +84,7 @@ async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
         crashed = await client.call_tool("die", {"how": how})
         assert crashed.is_error
         ending = {"segfault": "SIGSEGV", "kill": "SIGKILL"}[how]
-        assert str(crashed.content[0].text) == f"offered: the plugin's process was ended by {ending}"  # type: ignore[union-attr]
+        assert str(crashed.content[0].text) == f"mounted_plugin: the plugin's process was ended by {ending}"  # type: ignore[union-attr]
         assert await pid_of_the_next(client) != before
 
 

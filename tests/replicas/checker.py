@@ -1,4 +1,4 @@
-"""Runs a trial: replicas over an engine, behind a proxy, with clients and faults; then the judge."""
+"""Runs a trial: replicas that share an engine, behind a proxy, with clients and faults. Then runs the judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines of a trial: a file, Redis, PostgreSQL. Each can be killed, started again and stalled."""
+"""The engines of a trial: a SQLite file, Redis, PostgreSQL; and the faults that can be injected into each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TCP proxy between replicas and their engine that can delay, hold or lose what passes."""
+"""A TCP proxy between replicas and their engine that can delay, hold or drop bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to the replicas and to their engine during a trial, drawn from a seed."""
+"""The faults of a trial: they kill, stop and restart replicas and damage the engine, in an order drawn from a seed."""
 
 from __future__ import annotations
 

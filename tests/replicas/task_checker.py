@@ -1,4 +1,4 @@
-"""Runs a trial of tasks: replicas over an engine, behind nginx, with clients and faults; then the judge."""
+"""Runs a trial of tasks: replicas that share an engine, behind nginx, with clients and faults. Then runs the judge."""
 
 from __future__ import annotations
 

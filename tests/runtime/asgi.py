@@ -1,4 +1,4 @@
-"""HTTP without sockets: an ASGI exchange with the application, under the jumping clock."""
+"""Requests to an ASGI application without sockets, for tests with the autojump clock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What every store of sessions and events does: bounds, cursors that stay good. expiry_contract.py has the rest.
+"""The contract of every store of sessions and events: bounds, and cursors that stay valid.
 
-A module of tests imports these functions and has two fixtures: ``opener``, which opens the stores with some bounds, and
-``passing``, which lets time pass.
+expiry_contract.py has the rest. A test module of an engine imports these functions and has two fixtures: ``opener``,
+which opens the stores with some bounds, and ``passing``, which lets time pass.
 """
 
 from __future__ import annotations

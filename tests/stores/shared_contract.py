@@ -1,7 +1,7 @@
-"""What stores do that several replicas share: bus, fallback events, effects, proofs and quotas.
+"""The contract of stores that several replicas share: bus, fallback events, effects, proofs and quotas.
 
-A module of tests imports these functions and has the fixture ``replica``, which opens the stores of one more replica on
-the same data.
+A test module of an engine imports these functions and has the fixture ``replica``, which opens the stores of one more
+replica on the same data.
 """
 
 from __future__ import annotations
