@@ -19,6 +19,7 @@ import pytest
 import mcptrio
 from mcptrio.cli import main
 from tests.distributions import install, one_tool
+from tests.error_codes import INVALID_REQUEST
 from tests.processes import HELLO, run, serving
 
 __all__: list[str] = []
@@ -261,7 +262,7 @@ def test_message_size_limit_of_the_environment_precedes_the_file(tmp_path: Path)
         assert f"serving http://127.0.0.1:{port}/filed" in served.stderr
         assert post(port, "/filed", {**HELLO, "x": "y" * 2000})[0] == 413
         status, body = post(port, "/filed", {**HELLO, "x": [[[[[[[[1]]]]]]]]})
-        assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
+        assert (status, json.loads(body)["error"]["code"]) == (400, INVALID_REQUEST)
         assert post(port, "/filed", HELLO)[0] == 200
 
 

@@ -17,6 +17,15 @@ from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.serving import MountOptions
 from tests.client import error_plugin
 from tests.client.error_plugin import RAISED
+from tests.error_codes import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CLIENT_CAPABILITY,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    URL_ELICITATION_REQUIRED,
+)
 
 __all__: list[str] = []
 
@@ -65,17 +74,17 @@ def test_error_class_is_restored_from_the_code_of_each_revision(name: str, versi
 @pytest.mark.parametrize(
     ("code", "data", "expected"),
     [
-        (-32602, {"uri": 7}, InvalidParams),
-        (-32602, None, InvalidParams),
-        (-32603, {"retryAfter": True}, InternalError),
-        (-32603, {"retryAfter": -1}, InternalError),
-        (-32603, {"retryAfter": "soon"}, InternalError),
-        (-32600, {"scopes": [1]}, InvalidRequest),
-        (-32021, {}, MCPError),
-        (-32022, {"requested": "x", "supported": "y"}, MCPError),
-        (-32042, {"elicitations": [1]}, MCPError),
+        (INVALID_PARAMS, {"uri": 7}, InvalidParams),
+        (INVALID_PARAMS, None, InvalidParams),
+        (INTERNAL_ERROR, {"retryAfter": True}, InternalError),
+        (INTERNAL_ERROR, {"retryAfter": -1}, InternalError),
+        (INTERNAL_ERROR, {"retryAfter": "soon"}, InternalError),
+        (INVALID_REQUEST, {"scopes": [1]}, InvalidRequest),
+        (MISSING_CLIENT_CAPABILITY, {}, MCPError),
+        (UNSUPPORTED_PROTOCOL_VERSION, {"requested": "x", "supported": "y"}, MCPError),
+        (URL_ELICITATION_REQUIRED, {"elicitations": [1]}, MCPError),
         (-1, None, MCPError),
-        (-32002, None, ResourceNotFound),
+        (RESOURCE_NOT_FOUND, None, ResourceNotFound),
     ],
 )
 def test_invalid_error_data_yields_the_general_class_of_the_code(code: int, data: object, expected: type) -> None:

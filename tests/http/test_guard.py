@@ -25,6 +25,7 @@ from mcptrio.serving import (
     HTTPOptions,
     memory_channel_pair,
 )
+from tests.error_codes import INVALID_REQUEST
 from tests.function_guard import FunctionGuard
 from tests.server_options import server_options
 
@@ -220,7 +221,7 @@ async def test_step_up_challenge_names_held_and_needed_scopes() -> None:
 
     assert refused.status == 403
     assert refused.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="files:read read write"'
-    assert refused.json()["error"]["code"] == -32600
+    assert refused.json()["error"]["code"] == INVALID_REQUEST
 
 
 async def test_guard_refusals_set_status_and_headers() -> None:

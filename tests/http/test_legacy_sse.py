@@ -14,6 +14,7 @@ from mcptrio.abc import ASGIApp, Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
+from tests.error_codes import PARSE_ERROR
 from tests.function_guard import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.wires import SSEWire
@@ -64,7 +65,7 @@ async def test_invalid_message_is_refused_and_the_session_continues() -> None:
         empty, _ = await peer.wire.post(b"")
 
         assert (refused, empty) == (400, 400)
-        assert json.loads(body)["error"]["code"] == -32700
+        assert json.loads(body)["error"]["code"] == PARSE_ERROR
         assert await peer.text("whoami") == "nobody"
 
 

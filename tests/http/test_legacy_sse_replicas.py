@@ -19,6 +19,7 @@ from mcptrio.serving import HTTPOptions, ServerLimits
 from mcptrio.stores import StoreBounds
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore, memory_stores
 from mcptrio.stores.sqlite import open_sqlite_stores
+from tests.error_codes import PARSE_ERROR
 from tests.function_guard import FunctionGuard
 from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
@@ -214,7 +215,7 @@ async def test_invalid_message_is_refused_where_it_arrives() -> None:
         refused, body = await peer.wire.post(b"{")
 
         assert refused == 400
-        assert json.loads(body)["error"]["code"] == -32700
+        assert json.loads(body)["error"]["code"] == PARSE_ERROR
         assert await peer.text("whoami") == "nobody"
 
 

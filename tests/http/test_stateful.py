@@ -13,6 +13,7 @@ from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemorySessionStore
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST
 from tests.function_guard import FunctionGuard
 
 from .conftest import Starter, call
@@ -45,7 +46,7 @@ async def test_failed_initialize_leaves_no_session(start: Starter) -> None:
     response = await server.client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
 
     assert "mcp-session-id" not in response.headers
-    assert response.json()["error"]["code"] == -32602
+    assert response.json()["error"]["code"] == INVALID_PARAMS
     assert server.engine.sessions == set()
 
 
@@ -309,7 +310,7 @@ async def test_batch_is_refused_in_revisions_without_batches(start: Starter) -> 
     for batch in ([call("echo")], [INITIALIZED], [call("echo", id=1), call("echo", id=2)]):
         response = await server.client.post(batch)
         assert response.status_code == 400
-        assert response.json()["error"]["code"] == -32600
+        assert response.json()["error"]["code"] == INVALID_REQUEST
 
 
 async def test_session_is_available_to_its_own_principal_only(start: Starter) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from mcptrio import Blob, Context, ToolError, prompt
 from mcptrio.types import EmbeddedResource, PromptMessage, TextContent, TextResourceContents
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 from tests.interaction.applies import SINCE_2025_06
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -146,7 +147,7 @@ async def test_error_names_the_unknown_prompt_or_invalid_argument(serve: Serve) 
     ):
         error = await peer.error("prompts/get", {"name": name, "arguments": arguments})
 
-        assert error["code"] == -32602
+        assert error["code"] == INVALID_PARAMS
         assert what in error["message"]
 
 
@@ -161,7 +162,7 @@ async def test_unexpected_error_of_a_prompt_is_not_disclosed(serve: Serve) -> No
 
     error = await peer.error("prompts/get", {"name": "fails"})
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "secret" not in str(error)
 
 

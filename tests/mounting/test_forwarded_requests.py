@@ -11,6 +11,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, MCPError, Mount, Server, connect
+from tests.error_codes import URL_ELICITATION_REQUIRED
 from tests.mounting.mounted import MOUNTED_PLUGIN, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
@@ -92,7 +93,7 @@ async def test_url_required_error_of_a_mounted_server_is_forwarded(tmp_path: Pat
                 await client.call_tool("up_visit", {"log": str(tmp_path / "log")})
 
     page = {"mode": "url", "message": "Sign in first", "url": "https://example.com/first", "elicitationId": "page-1"}
-    assert (required.value.code, required.value.data) == (-32042, {"elicitations": [page]})
+    assert (required.value.code, required.value.data) == (URL_ELICITATION_REQUIRED, {"elicitations": [page]})
 
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])

@@ -15,6 +15,7 @@ from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.runtime.peers import Client, connected, envelope, tool
 
 __all__: list[str] = []
@@ -221,7 +222,9 @@ async def ping_back(client: Client, error: bool) -> None:
     while True:
         message = await client.next()
         if isinstance(message, Request):
-            await client.send(ErrorResponse(message.id, -32601, "no ping here") if error else Response(message.id, {}))
+            await client.send(
+                ErrorResponse(message.id, METHOD_NOT_FOUND, "no ping here") if error else Response(message.id, {})
+            )
 
 
 @pytest.mark.parametrize("error", [False, True])

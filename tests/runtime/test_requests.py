@@ -13,6 +13,7 @@ from mcptrio import Context, Server
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST
 from tests.runtime.peers import connected, envelope, tool
 
 __all__: list[str] = []
@@ -141,7 +142,7 @@ async def test_meta_that_is_not_an_object_is_refused(meta: Any, autojump_clock: 
             answer = await client.ask(request)
             if meta is not None or request.method == "acme/echo":
                 assert isinstance(answer, ErrorResponse), answer
-                assert answer.code == -32602
+                assert answer.code == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("params", [None, {}, {"a": [1, None]}])
@@ -165,7 +166,7 @@ async def test_long_uri_is_not_kept_after_its_request(autojump_clock: MockClock)
     server.add_resource(data, "data://x")
     async with connected(server) as client:
         error = await client.error(Request(1, "resources/subscribe", {"uri": "data://" + "x" * 10_000}))
-        assert error.code == -32602
+        assert error.code == INVALID_PARAMS
         await client.result(Request(2, "resources/subscribe", {"uri": "data://x"}))
 
 
@@ -213,7 +214,7 @@ async def test_id_in_flight_is_refused_and_its_request_continues(autojump_clock:
         await client.send(tool(1, "slow"), tool(1, "slow"), tool("1", "slow"))
         first, *others = [await client.next() for _ in range(3)]
         assert isinstance(first, ErrorResponse)
-        assert first.code == -32600
+        assert first.code == INVALID_REQUEST
         assert [type(other) for other in others] == [Response, Response]
 
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from mcptrio import Context, Server
 from mcptrio.protocol.messages import ErrorResponse, Request
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.runtime.peers import Client, connected, open_client, tool
 from tests.server_options import server_options
 
@@ -184,7 +185,7 @@ async def test_invalid_answer_is_refused_and_the_handler_keeps_waiting(autojump_
         one = await first_round(client)
         for wrong in (5, None, [], {"action": "perhaps"}, {"action": "accept", "content": {"value": 7}}):
             error = await client.error(retry(2, "it", one, {"first": wrong}))
-            assert error.code == -32602
+            assert error.code == INVALID_PARAMS
             assert len(server.status.parked) == 1
         two = await client.result(retry(3, "it", one, {"first": accept("a")}))
         assert keys(two) == ["second"]
@@ -238,7 +239,7 @@ async def test_custom_request_is_refused_in_the_stateless_revision(autojump_cloc
         await client.send(tool(1, "it", modern=True))
         answer = await client.next()
         assert isinstance(answer, ErrorResponse), answer
-        assert answer.code == -32601
+        assert answer.code == METHOD_NOT_FOUND
         assert 'connect with revision="2025-11-25"' in answer.message
 
 
@@ -266,9 +267,9 @@ async def test_state_that_grows_too_large_is_refused(autojump_clock: MockClock) 
     async with connected(serving(twice, limits=ServerLimits(state_bytes=2000)), revision=None) as client:
         one = await first_round(client)
         error = await client.error(retry(2, "it", one, {"first": accept("x" * 5000)}))
-        assert error.code == -32603
+        assert error.code == INTERNAL_ERROR
         giant = tool(3, "it", modern=True, inputResponses={}, requestState="x" * 100_000)
-        assert (await client.error(giant)).code == -32602
+        assert (await client.error(giant)).code == INVALID_PARAMS
 
 
 async def test_server_stop_ends_parked_handlers(autojump_clock: MockClock) -> None:

@@ -17,6 +17,7 @@ from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.serving import ServerLimits, ServerSettings, ThreadStatus, Timeouts, memory_channel_pair
+from tests.error_codes import INVALID_PARAMS
 from tests.runtime.peers import connected, envelope, open_client, tool
 
 __all__: list[str] = []
@@ -247,7 +248,7 @@ async def test_stateless_message_needs_an_envelope(autojump_clock: MockClock) ->
             await server.supervisor.answer(request, outbox)
             (answer,) = outbox.try_take()
             assert isinstance(answer, ErrorResponse)
-            assert answer.code == -32602
+            assert answer.code == INVALID_PARAMS
 
 
 async def test_cancelling_the_caller_cancels_the_request(autojump_clock: MockClock) -> None:
