@@ -24,7 +24,7 @@ def cached_folder(name: str, source: bytes, fill: Callable[[Path], None]) -> Pat
 
     Args:
         name: A prefix of the folder's name.
-        source: What the contents are made from, such as a lock file. Each source has its own folder.
+        source: The file that determines the contents, such as a lock file. Each version of it has its own folder.
         fill: Writes the contents into an empty folder, which is renamed afterwards.
     """
     home = CACHE / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"

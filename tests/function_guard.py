@@ -20,7 +20,7 @@ class FunctionGuard:
 
     Args:
         judge: Returns the principal of a request with these headers, or raises AuthorizationError. Names of headers are
-            in lower case; of a header that is repeated, it gets the first value.
+            in lower case; a repeated header has its first value.
         documents: Public documents by path, which need no principal.
     """
 

@@ -38,7 +38,7 @@ import json, os, socket, sys
 
 command = [sys.executable, "-m", "mcptrio", *sys.argv[1:]]
 number = os.environ.pop("WARM_SOCKET", None)
-if number is None:  # somebody else's child
+if number is None:  # started by a forked run, which does not have the socket
     os.execv(sys.executable, command)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 request = {{"args": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ), "has_terminal": False}}

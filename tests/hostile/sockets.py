@@ -23,7 +23,7 @@ _LAST = b"still open?"
 
 @define
 class Heard:
-    """What a client received on a WebSocket.
+    """The frames that a client received on a WebSocket, and how it ended.
 
     Attributes:
         status: The HTTP status of the handshake.

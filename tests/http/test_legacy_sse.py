@@ -274,8 +274,8 @@ async def test_session_is_available_to_its_own_principal_only() -> None:
             assert (other, body) == (unknown, unknown_body)
             assert (other, more, refreshed) == (404, 404, 202)
             assert await peer.text("whoami") == "ann"
-        nobody, headers, _ = await status(here.port, "GET /sse", "host: localhost", "accept: text/event-stream")
-        assert (nobody, headers["www-authenticate"]) == (401, "Bearer")
+        anonymous, headers, _ = await status(here.port, "GET /sse", "host: localhost", "accept: text/event-stream")
+        assert (anonymous, headers["www-authenticate"]) == (401, "Bearer")
         post = ["host: localhost", "content-type: application/json", "content-length: 2"]
         assert (await status(here.port, "POST /messages", *post, body=b"{}"))[0] == 401
 

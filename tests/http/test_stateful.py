@@ -327,9 +327,9 @@ async def test_session_is_available_to_its_own_principal_only(start: Starter) ->
 
     assert (await server.client.post(call("echo"), authorization="alice")).status_code == 200
     assert (await server.client.post(call("echo"), authorization="mallory")).status_code == 404
-    nobody = await server.client.post(call("echo"))
-    assert nobody.status_code == 401
-    assert nobody.headers["www-authenticate"] == 'Bearer realm="x"'
+    anonymous = await server.client.post(call("echo"))
+    assert anonymous.status_code == 401
+    assert anonymous.headers["www-authenticate"] == 'Bearer realm="x"'
     assert (await server.client.post(call("echo"), authorization="weak")).status_code == 403
 
 

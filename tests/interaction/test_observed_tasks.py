@@ -1,4 +1,4 @@
-"""What observers are told of tasks that end, and how an operator cancels one."""
+"""The events that observers receive when tasks end, and how an operator cancels one."""
 
 from __future__ import annotations
 

@@ -132,15 +132,15 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
         isolated(OtherPlugin()) as parent,
         parent.client(ANN, revision) as ann,
         parent.client(BOB, revision) as bob,
-        parent.client(None, revision) as nobody,
+        parent.client(None, revision) as anonymous,
     ):
         assert await listed(ann) == everything | {"write", "vault_of_another_plugin"}
         assert await listed(bob) == {"vault_of_another_plugin"}
-        assert await listed(nobody) == {"write", "vault_of_another_plugin"}
+        assert await listed(anonymous) == {"write", "vault_of_another_plugin"}
 
         assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
         assert (await ann.read_resource("vault://gold")).contents[0].text == "gold"  # type: ignore[union-attr]
-        for client in (bob, nobody):
+        for client in (bob, anonymous):
             with pytest.raises(MCPError, match="no such tool: `vault`"):
                 await client.call_tool("vault")
             with pytest.raises(MCPError, match="not found"):
@@ -154,7 +154,7 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
             assert (await client.call_tool("vault_of_another_plugin")).content[0].text == "not theirs to judge"  # type: ignore[union-attr]
 
         assert (await ann.complete("prompt", "greet", "whom", "")).values == ("ann",)
-        assert (await nobody.complete("prompt", "greet", "whom", "")).values == ("nobody",)
+        assert (await anonymous.complete("prompt", "greet", "whom", "")).values == ("nobody",)
         assert (await ann.complete("prompt", "vault_prompt", "what", "")).values == ("gold",)
 
         # The authorizer has changed its decision: calls change at once, lists within the cache time.
