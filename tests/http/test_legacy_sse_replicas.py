@@ -58,9 +58,9 @@ class QuietBus(MemoryBus):
 
 
 class FailingSessions(MemorySessionStore):
-    """A store of sessions that can be away."""
+    """A store of sessions that fails while `is_failing` is set."""
 
-    is_away = False
+    is_failing = False
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         self._check()
@@ -71,14 +71,14 @@ class FailingSessions(MemorySessionStore):
         return await super().load(id)
 
     def _check(self) -> None:
-        if self.is_away:
+        if self.is_failing:
             raise StoreFailed("away")
 
 
 class FailingEvents(MemoryEventStore):
-    """A store of events that can be away."""
+    """A store of events that fails while `is_failing` is set."""
 
-    is_away = False
+    is_failing = False
 
     async def put(self, session: str, message: bytes) -> None:
         self._check()
@@ -89,7 +89,7 @@ class FailingEvents(MemoryEventStore):
         return await super().inbox(session, position)
 
     def _check(self) -> None:
-        if self.is_away:
+        if self.is_failing:
             raise StoreFailed("away")
 
 
@@ -158,7 +158,7 @@ async def test_messages_arrive_through_a_file(tmp_path: Path) -> None:
 
 
 async def test_each_message_is_run_once_and_after_those_that_were_acknowledged() -> None:
-    """The bus tells nothing, so the cancellation would overtake its request."""
+    """While the bus delivers nothing, the cancellation could overtake its request."""
     bus = QuietBus()
     async with two(memory_stores(bus=bus)) as both, both.wire(both.two, both.one) as wire:
         await greet(wire)
@@ -247,7 +247,7 @@ async def test_stream_ends_when_its_record_expires() -> None:
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
         await trio.sleep(0.5)
-        # Another server searches, and says what it has found.
+        # The other server deletes the expired session, which ends the stream here.
         await both.two.app._sessions._expire_idle()
         assert await wire.receive() is None
 
@@ -264,7 +264,7 @@ async def test_record_is_no_session_of_another_transport() -> None:
 
 
 async def test_messages_that_do_not_fit_end_the_stream() -> None:
-    """While the client does not read, the session takes nothing, and its inbox keeps three messages."""
+    """While the client does not read, the session reads no messages either, and its inbox holds three."""
     stores = memory_stores(StoreBounds(stream_events=3), bus=MemoryBus())
     options = HTTPOptions(body_timeout=0.3)
     async with two(stores, options, limits=ServerLimits(outbox=2)) as both, both.wire() as wire:
@@ -294,11 +294,11 @@ async def test_nothing_happens_while_the_sessions_are_away() -> None:
     stores = evolve(memory_stores(bus=MemoryBus()), sessions=sessions)
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
-        sessions.is_away = True
+        sessions.is_failing = True
         refused, body = await wire.post(call("hold"))
         async with both.wire() as late:
             assert (late.status, late.head["retry-after"]) == (503, "5")
-        sessions.is_away = False
+        sessions.is_failing = False
         await wire.send(PING)
 
         assert refused == 503
@@ -308,14 +308,14 @@ async def test_nothing_happens_while_the_sessions_are_away() -> None:
 
 
 async def test_message_waits_for_the_inbox_on_the_server_with_the_stream() -> None:
-    """Messages in the inbox, which it cannot read, may come first."""
+    """The server cannot read the inbox while the store fails, and earlier messages may be in it."""
     events = FailingEvents(bus=(bus := MemoryBus()))
     stores = evolve(memory_stores(bus=bus), events=events)
     async with two(stores) as both, both.wire(both.one) as wire:
         await greet(wire)
-        events.is_away = True
+        events.is_failing = True
         refused, _ = await wire.post(call("hold"))
-        events.is_away = False
+        events.is_failing = False
         await wire.send(PING)
 
         assert refused == 503
@@ -329,9 +329,9 @@ async def test_message_whose_storage_failed_is_not_reported_as_refused() -> None
     stores = evolve(memory_stores(bus=bus), events=events)
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
-        events.is_away = True
+        events.is_failing = True
         uncertain, body = await wire.post(PING)
-        events.is_away = False
+        events.is_failing = False
 
         assert uncertain == 504
         assert "not known" in json.loads(body)["error"]["message"]

@@ -59,7 +59,7 @@ def thread() -> str:
 
 @tool
 async def secrets(ctx: Context) -> str:
-    """Log what must not leave the house."""
+    """Log secrets."""
     await ctx.warning("Authorization: Bearer abcdefghijklmnop")
     await ctx.warning({"password": "hunter2", "deep": [{"api_key": "xyz123", "name": "ann"}]})
     log.warning("connecting to postgres://admin:hunter2@db/prod")

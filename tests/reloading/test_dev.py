@@ -433,7 +433,7 @@ async def test_session_over_http_survives_a_reload(garden: Path, revision: str) 
                 assert names == ["grow", "pause", "ask", "tell", "freeze", "fall"]
         logged = re.findall(r"request: method=(\S+) .*channel=\"?(\w+)", served.stderr)
 
-    # Those of the client, and not those of the mount to its worker.
+    # The log has the requests of the client only, without those that the mount sends to its worker.
     assert {channel for _, channel in logged} == {"http"}
     assert [method for method, _ in logged].count("tools/call") == 2
 
