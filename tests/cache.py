@@ -1,6 +1,6 @@
-"""Packages that tests install from registries, kept in ``.cache`` between runs.
+"""Packages that tests install from registries, cached in ``.cache`` between runs.
 
-tests/node.py and the tests of other servers use it. A folder in the cache is always complete: it is created under
+node.py and servers/environment.py use it. A folder in the cache is always complete: it is created under
 another name and renamed, so interrupted or concurrent runs leave no partial folder.
 """
 
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["CACHE", "INSTALL_SECONDS", "kept"]
+__all__ = ["CACHE", "INSTALL_SECONDS", "cached_folder"]
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 
@@ -19,19 +19,20 @@ INSTALL_SECONDS = 180
 """Timeout of one call of npm or pip. With two cores and an empty download cache, the longest takes 10 seconds."""
 
 
-def kept(name: str, of: bytes, make: Callable[[Path], None]) -> Path:
-    """Return a folder that is made once.
+def cached_folder(name: str, source: bytes, fill: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache, after filling it if it does not exist.
 
     Args:
-        of: the source of the folder, such as a lock file; another source makes another folder.
-        make: fills an empty folder, which is renamed afterwards.
+        name: A prefix of the folder's name.
+        source: The file that determines the contents, such as a lock file. Each version of it has its own folder.
+        fill: Writes the contents into an empty folder, which is renamed afterwards.
     """
-    home = CACHE / f"{name}-{hashlib.sha256(of).hexdigest()[:12]}"
+    home = CACHE / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
     if home.exists():
         return home
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, ignore_cleanup_errors=True) as scratch:
-        make(Path(scratch))
+        fill(Path(scratch))
         try:
             Path(scratch).rename(home)
         except OSError:

@@ -170,7 +170,7 @@ async def check_accessibility(browser: Browser, axe: str) -> None:
     """Check the page in light and dark.
 
     Args:
-        axe: the source of axe-core.
+        axe: The source of axe-core.
     """
     for scheme in ("light", "dark"):
         await browser.show(scheme=scheme)

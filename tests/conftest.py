@@ -1,4 +1,4 @@
-"""Fixtures for every test below this directory."""
+"""Options, hooks and the leak check of every test below this directory, and the environment in which they run."""
 
 from __future__ import annotations
 

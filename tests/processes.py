@@ -1,7 +1,7 @@
-"""A ``mcptrio`` process: real descriptors, real signals, a real exit status.
+"""Runs ``mcptrio`` as a process, with real descriptors, signals and exit status.
 
-The tests of the command line and of serving use it. Every wait has a deadline, and the process and its children always
-end.
+The tests of the command line and of serving use it. Every wait has a deadline, and a process and its children end with
+its test.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Served:
     """A running server.
 
     Attributes:
-        written: its standard error, a file.
+        written: The file that receives its standard error.
     """
 
     process: subprocess.Popen[bytes]
@@ -195,8 +195,8 @@ def serving(
     """``mcptrio serve`` with these arguments, in its own process group.
 
     Args:
-        command: another command than ``mcptrio serve``.
-        logs: the folder for its standard error; by default ``cwd``.
+        command: A command to run instead of ``mcptrio serve``.
+        logs: The folder for its standard error; by default ``cwd``.
     """
     written = (logs or cwd) / f"stderr-{time.monotonic_ns()}.log"
     with written.open("wb") as errors:

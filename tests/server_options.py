@@ -1,4 +1,4 @@
-"""The options of a server for fixtures that pass them on."""
+"""Arguments of ``Server`` for fixtures that pass them on, such as those of interaction/ and host/."""
 
 from __future__ import annotations
 

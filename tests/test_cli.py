@@ -19,6 +19,7 @@ import pytest
 import mcptrio
 from mcptrio.cli import main
 from tests.distributions import install, one_tool
+from tests.error_codes import INVALID_REQUEST
 from tests.processes import HELLO, run, serving
 
 __all__: list[str] = []
@@ -261,7 +262,7 @@ def test_message_size_limit_of_the_environment_precedes_the_file(tmp_path: Path)
         assert f"serving http://127.0.0.1:{port}/filed" in served.stderr
         assert post(port, "/filed", {**HELLO, "x": "y" * 2000})[0] == 413
         status, body = post(port, "/filed", {**HELLO, "x": [[[[[[[[1]]]]]]]]})
-        assert (status, json.loads(body)["error"]["code"]) == (400, -32600)
+        assert (status, json.loads(body)["error"]["code"]) == (400, INVALID_REQUEST)
         assert post(port, "/filed", HELLO)[0] == 200
 
 
@@ -398,7 +399,7 @@ def test_json_log_starts_with_the_first_line_of_stderr(tmp_path: Path, installed
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
 
 
-def test_start_names_the_plugins_and_what_they_offer(folder: Path) -> None:
+def test_start_logs_the_plugins_and_their_tool_counts(folder: Path) -> None:
     (folder / "own.py").write_text(one_tool("water"))
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 

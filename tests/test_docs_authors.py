@@ -62,7 +62,9 @@ async def answer(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("section", BY_CLIENT)
-async def test_program_does_what_the_page_says(section: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_program_behaves_as_the_page_describes(
+    section: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     module = ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)

@@ -27,7 +27,7 @@ def test_docs_contain_plugins() -> None:
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
 async def test_plugin_of_the_docs_is_accepted(block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)  # some open files
+    monkeypatch.chdir(tmp_path)  # because some blocks open files
     module = ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)
     # A page may continue with code that runs the plugin, which the tests of the examples cover.

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from tests.interaction.applies import REVISIONS
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, PipeWire
@@ -223,7 +224,7 @@ async def test_notes_example_answers_and_notifies(revision: str, tmp_path: Path)
         got = await peer.request("prompts/get", {"name": "summarize", "arguments": {"name": "shopping"}})
         assert "milk" in got["messages"][0]["content"]["text"]
         missing = await peer.error("resources/read", {"uri": "notes:///none"})
-        assert missing["code"] == (-32002 if peer.handshake else -32602)
+        assert missing["code"] == (RESOURCE_NOT_FOUND if peer.handshake else INVALID_PARAMS)
         assert "no note" in await peer.failure("delete", {"name": "none"})
 
     async with process("notes", revision, config=str(config)) as peer:
@@ -243,7 +244,7 @@ async def test_custom_method_example_answers(revision: str) -> None:
             indexed += (await peer.request("com.example/reindex", {"folder": "docs"}))["indexed"]
         assert sorted(note["file"] for note in peer.notes("com.example/indexed")) == ["docs/a", "docs/b"]
         refused = await peer.error("com.example/reindex", {"folder": 1})
-        assert refused["code"] == -32602
+        assert refused["code"] == INVALID_PARAMS
         assert "at `params.folder`" in refused["message"]
         if not peer.handshake:
             discovered = await peer.request("server/discover")

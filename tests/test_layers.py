@@ -168,7 +168,7 @@ def place(name: str) -> tuple[int, str]:
     """The number of the layer and the package of a module of ours.
 
     Raises:
-        LookupError: no layer has a package for the module.
+        LookupError: No layer has a package for the module.
     """
     if name in FRONTS:
         return len(LAYERS) - 1, ""

@@ -34,6 +34,7 @@ from mcptrio.errors import (
     URLElicitationRequired,
 )
 from mcptrio.types import GetPromptResult, ModelHint, ModelPreferences, PromptMessage, TextContent, ToolChoice
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, PARSE_ERROR
 from tests.test_hooks import both_eras, talking
 
 __all__: list[str] = []
@@ -122,7 +123,11 @@ def test_exceptions_form_a_hierarchy() -> None:
     assert issubclass(MCPError, MCPTrioError)
     assert issubclass(RemoteProtocolError, ProtocolError)
     assert not issubclass(ToolError, MCPError)
-    assert {error.code for error in (ParseError, InvalidParams, InternalError)} == {-32700, -32602, -32603}
+    assert {error.code for error in (ParseError, InvalidParams, InternalError)} == {
+        PARSE_ERROR,
+        INVALID_PARAMS,
+        INTERNAL_ERROR,
+    }
     assert str(PluginError("failed", plugin="fs", distribution="mcptrio-fs")) == "plugin fs (from mcptrio-fs): failed"
 
 

@@ -70,7 +70,7 @@ def missing_names(block: Block) -> Iterator[str]:
     """Yield the block's imports from mcptrio that do not exist.
 
     Raises:
-        SyntaxError: the block does not compile.
+        SyntaxError: The block does not compile.
     """
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     compile(block.text, block.where, "exec", flags)

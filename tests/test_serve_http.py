@@ -19,7 +19,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Server
-from mcptrio.abc import StoreStatus
+from mcptrio.abc import ASGIApp, StoreStatus
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions, PluginManager, ServerSettings, asgi_app
 from mcptrio.stores import memory_stores
@@ -270,7 +270,7 @@ def test_signal_ends_every_kind_of_connection(served: Served, connect: Any, fold
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert final["result"]["_meta"][PREFIX + "subscriptionId"] == 1
     assert events(get) == []
-    # Owed a status, for its client may try again elsewhere.
+    # These clients get a status, because they may retry at another server.
     assert long.receive().status == 503
     assert thread.receive().status == 503
 
@@ -322,7 +322,7 @@ def test_readiness_reports_the_stores(folder: Path) -> None:
 
     assert (status, health["stores"]["kind"], health["stores"]["is_reachable"]) == (200, "sqlite", True)
     (replica,) = health["stores"]["live"]
-    # Not its machine and process: anyone may ask.
+    # The endpoint is public, so it does not show the replica's machine and process.
     assert set(replica) == {"id", "age", "heartbeat"}
     assert 0 <= replica["age"] < WAIT_TIMEOUT
 
@@ -370,7 +370,7 @@ async def test_server_is_not_ready_while_draining() -> None:
         assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 503)
 
 
-async def ask(app: Any, path: str) -> int:
+async def ask(app: ASGIApp, path: str) -> int:
     sent: list[dict[str, Any]] = []
 
     async def send(event: dict[str, Any]) -> None:

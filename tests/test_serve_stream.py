@@ -26,6 +26,7 @@ from mcptrio.serving import (
     StreamOptions,
     Timeouts,
 )
+from tests.error_codes import PARSE_ERROR
 from tests.interaction.client import Peer
 from tests.interaction.wires import PipeWire
 from tests.server_options import server_options
@@ -203,7 +204,7 @@ async def test_http_post_to_a_stream_socket_is_refused() -> None:
             async with await it.dial() as page:
                 for piece in pieces:
                     await page.send_all(piece)
-                assert (await answer(page))["error"]["code"] == -32700
+                assert (await answer(page))["error"]["code"] == PARSE_ERROR
                 try:
                     assert await answer(page) is None
                 except trio.BrokenResourceError:

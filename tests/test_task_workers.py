@@ -124,7 +124,7 @@ async def test_workers_run_the_tasks_that_a_server_queues(folder: Path) -> None:
         ),
     ],
 )
-def test_worker_says_what_it_lacks(folder: Path, arguments: tuple[str, ...], expected: str) -> None:
+def test_worker_names_its_missing_settings(folder: Path, arguments: tuple[str, ...], expected: str) -> None:
     (folder / "plain.py").write_text(
         'from mcptrio import tool\n\n\n@tool\nasync def plain() -> str:\n    """No task."""\n'
     )

@@ -18,7 +18,7 @@ import trio
 
 from mcptrio import Command, connect
 from mcptrio.client import ClientTimeouts
-from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
+from tests.fresh_environment import ROOT, FreshEnvironment, create_environment
 
 __all__: list[str] = []
 
@@ -28,45 +28,45 @@ TEMPLATES = ROOT / "mcptrio" / "cli" / "new" / "templates"
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
-    folder = tmp_path_factory.mktemp("elsewhere")
-    there = open_elsewhere(folder, folder / "venv")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
+    folder = tmp_path_factory.mktemp("fresh")
+    there = create_environment(folder, folder / "venv")
     there.install(ROOT)
     return there
 
 
 @pytest.fixture(scope="module")
-def project(elsewhere: Elsewhere) -> Path:
+def project(fresh: FreshEnvironment) -> Path:
     """A new plugin package, as its author receives it."""
-    elsewhere.run("mcptrio", "new", "notes-2", "--author", "Ada Lovelace <ada@example.com>")
-    return elsewhere.folder / "mcptrio-notes-2"
+    fresh.run("mcptrio", "new", "notes-2", "--author", "Ada Lovelace <ada@example.com>")
+    return fresh.folder / "mcptrio-notes-2"
 
 
 @pytest.fixture(scope="module")
-def installed(elsewhere: Elsewhere, project: Path) -> Elsewhere:
+def installed(fresh: FreshEnvironment, project: Path) -> FreshEnvironment:
     """The environment with the plugin."""
-    elsewhere.install(project)
-    return elsewhere
+    fresh.install(project)
+    return fresh
 
 
-def test_installed_wheel_is_used(elsewhere: Elsewhere) -> None:
+def test_installed_wheel_is_used(fresh: FreshEnvironment) -> None:
     code = "import mcptrio, sys; sys.stdout.write(mcptrio.__file__)"
     done = subprocess.run(
-        [elsewhere.python, "-P", "-c", code], capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=True
+        [fresh.python, "-P", "-c", code], capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=True
     )
 
-    assert Path(done.stdout).is_relative_to(elsewhere.folder / "venv")
+    assert Path(done.stdout).is_relative_to(fresh.folder / "venv")
 
 
-def test_tests_of_the_new_plugin_pass_before_installation(elsewhere: Elsewhere, project: Path) -> None:
-    output = elsewhere.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
+def test_tests_of_the_new_plugin_pass_before_installation(fresh: FreshEnvironment, project: Path) -> None:
+    output = fresh.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
 
     assert " passed" in output
     assert "failed" not in output
     assert "skipped" not in output
 
 
-def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> None:
+def test_third_party_plugin_is_listed_with_its_details(installed: FreshEnvironment) -> None:
     [plugin] = json.loads(installed.run("mcptrio", "plugins", "--json"))["plugins"]
 
     assert (plugin["name"], plugin["distribution"], plugin["version"]) == ("notes-2", "mcptrio-notes-2", "0.1.0")
@@ -79,7 +79,7 @@ def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> 
     }
 
 
-def test_third_party_plugin_is_called_from_the_command_line(installed: Elsewhere) -> None:
+def test_third_party_plugin_is_called_from_the_command_line(installed: FreshEnvironment) -> None:
     output = installed.run(
         "mcptrio", "call", "--plugin", "notes-2", "notes-2_greet", "names=Ada", "names=Grace", "--json"
     )
@@ -87,7 +87,7 @@ def test_third_party_plugin_is_called_from_the_command_line(installed: Elsewhere
     assert json.loads(output)["structuredContent"] == ["Hello, Ada!", "Hello, Grace!"]
 
 
-async def test_host_starts_a_server_of_the_third_party_plugin(installed: Elsewhere, tmp_path: Path) -> None:
+async def test_host_starts_a_server_of_the_third_party_plugin(installed: FreshEnvironment, tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text('[plugins.notes-2]\ngreeting = "Moin"\n')
     command: Sequence[str] = [str(installed.python), "-P", "-m", "mcptrio", "serve", "--stdio"]
 
@@ -101,12 +101,10 @@ async def test_host_starts_a_server_of_the_third_party_plugin(installed: Elsewhe
     assert getattr(read.contents[0], "text", None) == "1"
 
 
-def test_templates_are_in_wheel_and_sdist(elsewhere: Elsewhere) -> None:
+def test_templates_are_in_wheel_and_sdist(fresh: FreshEnvironment) -> None:
     """They are in the wheel, because ``mcptrio new`` has used them. Distributors build from the sdist."""
-    elsewhere.run(
-        "hatchling", "build", "-t", "sdist", "-d", elsewhere.folder / "sdist", cwd=ROOT, python=Path(sys.executable)
-    )
-    [archive] = (elsewhere.folder / "sdist").glob("*.tar.gz")
+    fresh.run("hatchling", "build", "-t", "sdist", "-d", fresh.folder / "sdist", cwd=ROOT, python=Path(sys.executable))
+    [archive] = (fresh.folder / "sdist").glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         held = {name.partition("/")[2] for name in opened.getnames()}
     stored = {str(file.relative_to(ROOT)) for file in TEMPLATES.rglob("*") if file.is_file()}

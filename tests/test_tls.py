@@ -25,7 +25,7 @@ from mcptrio.http.engine.server import ConnectionLimits
 from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates, TLSFiles
-from tests.authority import Authority, files, trusting
+from tests.certificate_authority import Authority, client_context, tls_files
 from tests.processes import run, serving
 
 __all__: list[str] = []
@@ -55,7 +55,7 @@ async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
     """Return the name on the server's certificate, and the values of the scope.
 
     Raises:
-        trio.BrokenResourceError: refused.
+        trio.BrokenResourceError: The server refused the connection.
     """
     with trio.fail_after(WAIT_TIMEOUT):
         plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -107,9 +107,9 @@ def delayed_autojump_clock() -> MockClock:
 
 
 async def test_scope_describes_tls(authority: Authority) -> None:
-    certificates = Certificates(files(authority.issue("server")))
+    certificates = Certificates(tls_files(authority.issue("server")))
     async with served(certificates) as port:
-        name, response = await get(port, trusting(authority))
+        name, response = await get(port, client_context(authority))
 
     assert name == "server"
     assert (response["tls_version"], response["client_cert_name"], response["client_cert_chain"]) == (0x0304, None, [])
@@ -117,10 +117,10 @@ async def test_scope_describes_tls(authority: Authority) -> None:
 
 
 async def test_tls_before_1_2_is_refused(authority: Authority) -> None:
-    certificates = Certificates(files(authority.issue("server")))
-    context = trusting(authority)
+    certificates = Certificates(tls_files(authority.issue("server")))
+    context = client_context(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    old = trusting(authority)
+    old = client_context(authority)
     old.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -134,10 +134,10 @@ async def test_tls_before_1_2_is_refused(authority: Authority) -> None:
 
 async def test_invalid_request_is_refused_over_tls_too(authority: Authority) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
-        async with served(Certificates(files(authority.issue("one")))) as port:
+        async with served(Certificates(tls_files(authority.issue("one")))) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
-                plain, trusting(authority), server_hostname="localhost", https_compatible=True
+                plain, client_context(authority), server_hostname="localhost", https_compatible=True
             ) as stream:
                 await stream.send_all(b"nonsense\r\n\r\n")
                 assert (await stream.receive_some()).startswith(b"HTTP/1.1 ")
@@ -148,10 +148,10 @@ async def test_websocket_over_tls_stays_open_while_pings_are_answered(
 ) -> None:
     ping, pong = b"\x89\x00", b"\x8a\x80\0\0\0\0"
     with trio.fail_after(WAIT_TIMEOUT):
-        async with served(Certificates(files(authority.issue("one"))), ping_interval=1) as port:
+        async with served(Certificates(tls_files(authority.issue("one"))), ping_interval=1) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
-                plain, trusting(authority), server_hostname="localhost", https_compatible=True
+                plain, client_context(authority), server_hostname="localhost", https_compatible=True
             ) as stream:
                 await stream.send_all(
                     b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
@@ -169,12 +169,12 @@ async def test_client_certificate_is_required_and_in_the_scope(authority: Author
     unit = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Analytical, Ltd")
     ada = authority.issue("ada", unit)
     other = Authority(tmp_path, "other")
-    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    certificates = Certificates(tls_files(authority.issue("server"), client_ca=authority.path))
     async with served(certificates) as port:
-        _, response = await get(port, trusting(authority, ada))
+        _, response = await get(port, client_context(authority, ada))
         for shows in (None, other.issue("eve")):
             with pytest.raises(trio.BrokenResourceError):
-                await get(port, trusting(authority, shows))
+                await get(port, client_context(authority, shows))
 
     assert response["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
     assert response["client_cert_chain"] == [ada[0].read_text()]
@@ -185,12 +185,12 @@ async def test_failed_handshake_is_logged_with_its_reason(
 ) -> None:
     """A few times for one address; and a client of plain HTTP gets an explanation."""
     caplog.set_level(logging.INFO, "mcptrio.http.server")
-    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    certificates = Certificates(tls_files(authority.issue("server"), client_ca=authority.path))
     with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates) as port:
             for shows in (None, Authority(tmp_path, "other").issue("eve")):
                 with pytest.raises(trio.BrokenResourceError):
-                    await get(port, trusting(authority, shows))
+                    await get(port, client_context(authority, shows))
             for _ in range(20):
                 async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
                     await plain.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -208,7 +208,7 @@ async def test_failed_handshake_is_logged_with_its_reason(
 
 
 async def test_slow_handshake_times_out(authority: Authority) -> None:
-    certificates = Certificates(files(authority.issue("server")))
+    certificates = Certificates(tls_files(authority.issue("server")))
     async with served(certificates, tls_timeout=0.2) as port:
         with trio.fail_after(WAIT_TIMEOUT):
             async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
@@ -220,15 +220,15 @@ async def test_slow_handshake_times_out(authority: Authority) -> None:
 
 async def test_new_connections_get_the_new_certificate_and_old_ones_continue(authority: Authority) -> None:
     pair = authority.issue("server")
-    certificates = Certificates(files(pair))
+    certificates = Certificates(tls_files(pair))
     async with served(certificates) as port, trio.open_nursery() as nursery:
         nursery.start_soon(certificates.watch)
         plain = await trio.open_tcp_stream("127.0.0.1", port)
-        old = trio.SSLStream(plain, trusting(authority), server_hostname="localhost", https_compatible=True)
+        old = trio.SSLStream(plain, client_context(authority), server_hostname="localhost", https_compatible=True)
         await old.do_handshake()
         renew(pair, authority.issue("renewed"))
         with trio.fail_after(WAIT_TIMEOUT):
-            while (await get(port, trusting(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
+            while (await get(port, client_context(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
                 await trio.sleep(0.05)
             await old.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert (await old.receive_some()).startswith(b"HTTP/1.1 200 ")
@@ -248,8 +248,8 @@ async def test_client_authority_is_reloaded(authority: Authority, tmp_path: Path
     ada, bob = authority.issue("ada"), other.issue("bob")
     accepted = tmp_path / "accepted.pem"
     accepted.write_bytes(authority.path.read_bytes())
-    certificates = Certificates(files(authority.issue("server"), client_ca=accepted))
-    of_ada, of_bob = trusting(authority, ada), trusting(authority, bob)
+    certificates = Certificates(tls_files(authority.issue("server"), client_ca=accepted))
+    of_ada, of_bob = client_context(authority, ada), client_context(authority, bob)
     async with served(certificates) as port:
         await get(port, of_ada)
         accepted.write_bytes(other.path.read_bytes())
@@ -261,8 +261,8 @@ async def test_client_authority_is_reloaded(authority: Authority, tmp_path: Path
 
 def test_tls_sessions_are_not_resumed_with_client_certificates(authority: Authority) -> None:
     ada = authority.issue("ada")
-    context = Certificates(files(authority.issue("server"), client_ca=authority.path)).context
-    theirs = trusting(authority, ada)
+    context = Certificates(tls_files(authority.issue("server"), client_ca=authority.path)).context
+    theirs = client_context(authority, ada)
     first = _shake_hands(context, theirs)
 
     assert first.session is None or not first.session.has_ticket
@@ -293,12 +293,12 @@ def _shake_hands(server: ssl.SSLContext, theirs: ssl.SSLContext) -> ssl.SSLObjec
 
 async def test_unusable_certificate_pair_is_ignored(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     pair = authority.issue("server")
-    certificates = Certificates(files(pair))
+    certificates = Certificates(tls_files(pair))
     async with served(certificates) as port:
         for content in (authority.issue("foreign")[0].read_bytes(), b"half a cert", b""):
             pair[0].write_bytes(content)
             assert not certificates.reload()
-            assert (await get(port, trusting(authority)))[0] == "server"
+            assert (await get(port, client_context(authority)))[0] == "server"
 
     assert caplog.text.count("certificate reload failed") == 3
     assert "key values mismatch" in caplog.text
@@ -308,7 +308,7 @@ async def test_unusable_certificate_pair_is_logged_once(
     authority: Authority, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     pair = authority.issue("server")
-    certificates = Certificates(files(pair))
+    certificates = Certificates(tls_files(pair))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(certificates.watch)
         pair[0].write_bytes(b"half a cert")
@@ -325,12 +325,12 @@ def test_error_names_the_unusable_certificate_file(authority: Authority, tmp_pat
     pair, foreign = authority.issue("server"), authority.issue("foreign")
     locked = authority.issue("locked", passphrase=b"open sesame")
     refused: list[tuple[TLSFiles, str]] = [
-        (files((tmp_path / "none.pem", pair[1])), "none.pem: the certificate cannot be read: No such file"),
-        (files((pair[0], tmp_path / "none.key")), "none.key: the key cannot be read: No such file"),
-        (files((pair[0], foreign[1])), "server.pem: expected a certificate in PEM, and its key in"),
-        (files(pair, client_ca=pair[1]), "server.key: expected certificates in PEM"),
-        (files(locked), "locked.key: the key is encrypted, and no passphrase is given"),
-        (files(locked, passphrase=lambda: b"wrong"), "locked.pem: expected a certificate in PEM"),
+        (tls_files((tmp_path / "none.pem", pair[1])), "none.pem: the certificate cannot be read: No such file"),
+        (tls_files((pair[0], tmp_path / "none.key")), "none.key: the key cannot be read: No such file"),
+        (tls_files((pair[0], foreign[1])), "server.pem: expected a certificate in PEM, and its key in"),
+        (tls_files(pair, client_ca=pair[1]), "server.key: expected certificates in PEM"),
+        (tls_files(locked), "locked.key: the key is encrypted, and no passphrase is given"),
+        (tls_files(locked, passphrase=lambda: b"wrong"), "locked.pem: expected a certificate in PEM"),
     ]
     for wrong, message in refused:
         with pytest.raises(ConfigError, match=message.replace(".", r"\.")) as error:
@@ -394,7 +394,7 @@ def test_invalid_tls_options_are_refused(
 
 
 async def test_client_accepts_an_ssl_context(authority: Authority) -> None:
-    certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
+    certificates = Certificates(tls_files(authority.issue("server"), client_ca=authority.path))
     server = Server("secret")
     sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=certificates.context)
     with trio.fail_after(WAIT_TIMEOUT):
@@ -404,7 +404,7 @@ async def test_client_accepts_an_ssl_context(authority: Authority) -> None:
                 await serve_http(server, sockets=sockets, task_status=task_status)
 
             [url] = await nursery.start(start)
-            ada = trusting(authority, authority.issue("ada"))
+            ada = client_context(authority, authority.issue("ada"))
             async with connect(Endpoint(url=url, tls=ada)) as connected:
                 assert connected.server_info is not None
                 assert connected.server_info.name == "secret"
@@ -415,14 +415,14 @@ async def test_client_accepts_an_ssl_context(authority: Authority) -> None:
 
 
 async def test_slow_head_gets_408(authority: Authority, delayed_autojump_clock: MockClock) -> None:
-    certificates = Certificates(files(authority.issue("server")))
+    certificates = Certificates(tls_files(authority.issue("server")))
     with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates, header_timeout=1) as port:
             # Several times, because it was logged only sometimes.
             for _ in range(5):
                 plain = await trio.open_tcp_stream("127.0.0.1", port)
                 async with trio.SSLStream(
-                    plain, trusting(authority), server_hostname="localhost", https_compatible=True
+                    plain, client_context(authority), server_hostname="localhost", https_compatible=True
                 ) as stream:
                     await stream.send_all(b"GET / HT")
                     assert (await stream.receive_some()).startswith(b"HTTP/1.1 408 ")

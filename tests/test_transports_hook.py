@@ -17,7 +17,7 @@ from mcptrio.serving import (
     ServerSettings,
     adapt_channel,
 )
-from tests.transports.test_adapted import End, pair
+from tests.transports.test_custom_transports import End, pair
 
 __all__: list[str] = []
 

@@ -102,7 +102,7 @@ async def protected(
     """Serve an MCP server that requires tokens, and their issuer.
 
     Args:
-        whole: whether tokens are required for all paths instead of the endpoint alone.
+        whole: Whether tokens are required for all paths instead of the endpoint alone.
     """
     login = Login("", metadata or {})
 

@@ -50,11 +50,11 @@ def proven(
     at: str = RESOURCE,
     prover: DPoPSigner | None = None,
 ) -> RequestHead:
-    """A request with a proof.
+    """Return a request with a DPoP proof.
 
     Args:
-        over: the token whose hash is in the proof.
-        at: the URL at which the request arrives.
+        over: The token whose hash is in the proof; by default `token`.
+        at: The URL at which the request arrives.
     """
     proof = (prover or DPoPSigner(key, clock=clock)).prove(method, url, token=over or token)
     return request(token, scheme=scheme, url=at, headers={"dpop": [proof]})

@@ -34,12 +34,13 @@ class Form:
 
 @define
 class Browser:
-    """
+    """A browser without scripts that fills in and submits the forms of an authorization server.
+
     Args:
-        typed: values by field name.
-        pressed: labels of the buttons to press; the first one in the form is used.
-        back: the redirect URI of the program, which is not visited.
-        ticked: values of the boxes to tick; ``None`` for all.
+        typed: Values by field name.
+        pressed: Labels of the buttons to press; the first one in the form is used.
+        back: The client's redirect URI, which the browser does not visit.
+        ticked: Values of the checkboxes to tick; ``None`` ticks all.
     """
 
     typed: Mapping[str, str]

@@ -71,10 +71,11 @@ class Notes:
 
 @frozen(kw_only=True)
 class Guarded:
-    """
+    """A running server that requires tokens.
+
     Args:
-        url: of the endpoint.
-        guard: of the endpoint.
+        url: The URL of the endpoint.
+        guard: The guard of the endpoint.
     """
 
     url: str
@@ -218,10 +219,10 @@ async def guarded(
     """Start a server on a free port.
 
     Args:
-        make: makes the guard from the URL of the endpoint.
-        plugins: makes the plugins instead of :class:`Notes`; called after ``make``.
-        options: additional options of :class:`mcptrio.serving.HTTPOptions`.
-        server: additional options of :class:`mcptrio.Server`.
+        make: Returns the guard for the URL of the endpoint.
+        plugins: Returns the plugins to serve, by default :class:`Notes`; called after ``make``.
+        options: Additional options of :class:`mcptrio.serving.HTTPOptions`.
+        server: Additional options of :class:`mcptrio.Server`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

@@ -1,7 +1,7 @@
-"""A server that gives the responses of a test, and records the requests.
+"""A server that sends the responses of a test, and records the requests.
 
-The tests in which the servers are the attackers use it. It is a plugin of our server; the plugin writes the responses
-itself.
+test_hostile_servers.py, in which the servers are the attackers, uses it. It is a plugin of our server that writes HTTP
+responses itself.
 """
 
 from __future__ import annotations

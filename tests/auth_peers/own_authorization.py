@@ -45,13 +45,14 @@ async def own_authorization(
     options: ResourceServerOptions | None = None,
     **more: Any,
 ) -> AsyncIterator[tuple[Guarded, AuthorizationServer]]:
-    """
+    """Start the authorization server of mcptrio and a server that accepts its tokens.
+
     Args:
-        folder: the folder of the authorization server, which knows ada and bob.
-        path: the path of the issuer.
-        settings: further values of its :class:`Config`.
-        options: options of the guard.
-        more: options of :func:`guarded`.
+        folder: The folder of the authorization server, which has the users ada and bob.
+        path: The path of the issuer.
+        settings: Further values of its :class:`Config`.
+        options: Options of the guard.
+        more: Options of :func:`guarded`.
     """
     write_users(folder / "users", {name: User(name=name, hash=_HASH) for name in ("ada", "bob")})
     made: list[AuthorizationServer] = []

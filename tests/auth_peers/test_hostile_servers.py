@@ -26,7 +26,7 @@ from mcptrio.serving import MountOptions
 from tests.auth_peers.guarded import WAIT_TIMEOUT, Guarded, guarded, loopback_fetch, modern, plain_http
 from tests.auth_peers.hostile import CannedResponse, Hostile, ReceivedRequest, endless, hostile
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 
 __all__: list[str] = []
 

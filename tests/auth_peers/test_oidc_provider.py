@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 from attrs import define, evolve
 
-from mcptrio import Secret
+from mcptrio import Client, Secret
 from mcptrio.auth import (
     DPoPRule,
     IntrospectedTokens,
@@ -79,7 +79,7 @@ def person(name: str, *, pressed: tuple[str, ...] = ("Sign-in", "Continue"), **m
     return browser, OAuth(client_name="peers", redirects=OwnRedirects(uri=BACK, send=browser.visit), **more)
 
 
-async def who(client: Any) -> list[str]:
+async def who(client: Client) -> list[str]:
     text: str = (await client.call_tool("who")).content[0].text
     return text.split()
 

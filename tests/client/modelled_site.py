@@ -17,6 +17,7 @@ from typing import Any
 import trio
 from attrs import define, field
 
+from mcptrio.abc import MessageChannel
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed, SessionLost
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
@@ -54,9 +55,9 @@ class Peer:
 class Site:
     """
     Attributes:
-        versions: versions of the list of tools and of each resource.
-        executed: number of executions of each call.
-        latency: seconds before each response.
+        versions: Versions of the list of tools and of each resource.
+        executed: Number of executions of each call.
+        latency: Seconds before each response.
         handshakes: ``initialize`` requests in progress.
     """
 
@@ -91,7 +92,7 @@ class Site:
         """Forget the sessions.
 
         Args:
-            notices: whether the client's GET stream reports it.
+            notices: Whether the client learns of it at once, from its GET stream.
         """
         for link in self.links:
             link.forget(notices=notices)
@@ -218,7 +219,7 @@ class Site:
 class PipeEnd:
     """The server's end of a pipe: the process."""
 
-    def __init__(self, site: Site, channel: Any, nursery: trio.Nursery) -> None:
+    def __init__(self, site: Site, channel: MessageChannel, nursery: trio.Nursery) -> None:
         self.peer = Peer(self._send)
         self._site = site
         self._channel = channel

@@ -59,8 +59,8 @@ class Script:
     """The server's end of a connection. Only one task may wait for messages at a time.
 
     Attributes:
-        received: all messages received, in order.
-        lacks: methods that the server does not know; the test does not see their requests.
+        received: All messages received, in order.
+        lacks: Methods that the server does not know; the test does not see their requests.
     """
 
     def __init__(self, channel: MemoryChannel, revision: str) -> None:
@@ -162,7 +162,7 @@ async def play(
     """Yield a client of this revision and the server's end, after both have agreed.
 
     Args:
-        options: of :func:`mcptrio.connect`; pings are off by default.
+        options: Options of :func:`mcptrio.connect`; pings are off by default.
     """
     options = {"ping_interval": 0, **options}
     ours, theirs = memory_channel_pair()

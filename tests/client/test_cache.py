@@ -13,6 +13,7 @@ from mcptrio.client import Handlers
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.serving import ServerSettings
 from tests.client.scripted import FORM, TOOL, Script, play
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import HANDSHAKE, MODERN
 
 __all__: list[str] = []
@@ -36,7 +37,7 @@ class Counting:
     """A script that answers every request with the same time to live, and counts the requests.
 
     Attributes:
-        asked: the method of each request, in order, with its cursor or URI.
+        asked: The method of each request, with its cursor or URI, in order.
     """
 
     def __init__(self, script: Script, **hints: Any) -> None:
@@ -280,7 +281,7 @@ async def test_error_is_not_cached() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.next_request("resources/read"), -32603)
+            await script.refuse(await script.next_request("resources/read"), INTERNAL_ERROR)
             await script.answer(await script.next_request("resources/read"), {"contents": []})
 
         nursery.start_soon(serve)

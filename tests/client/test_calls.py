@@ -19,7 +19,7 @@ from mcptrio.serving import (
     ServerSettings,
 )
 from tests.client.scripted import is_usable, play, text
-from tests.client.slow import Slow, answer_with, never_called, text_of
+from tests.client.slow_plugin import Slow, answer_with, never_called, text_of
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
 __all__: list[str] = []

@@ -15,8 +15,17 @@ from mcptrio.protocol.remote_errors import client_error, server_error
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.serving import MountOptions
-from tests.client import raising
-from tests.client.raising import RAISED
+from tests.client import error_plugin
+from tests.client.error_plugin import RAISED
+from tests.error_codes import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CLIENT_CAPABILITY,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    URL_ELICITATION_REQUIRED,
+)
 
 __all__: list[str] = []
 
@@ -28,7 +37,7 @@ EVERYWHERE = [name for name in RAISED if name != "URLElicitationRequired"]
 
 @pytest.fixture
 def mcp_plugins() -> list[object]:
-    return [raising]
+    return [error_plugin]
 
 
 def seen(error: MCPError) -> tuple[object, ...]:
@@ -65,17 +74,17 @@ def test_error_class_is_restored_from_the_code_of_each_revision(name: str, versi
 @pytest.mark.parametrize(
     ("code", "data", "expected"),
     [
-        (-32602, {"uri": 7}, InvalidParams),
-        (-32602, None, InvalidParams),
-        (-32603, {"retryAfter": True}, InternalError),
-        (-32603, {"retryAfter": -1}, InternalError),
-        (-32603, {"retryAfter": "soon"}, InternalError),
-        (-32600, {"scopes": [1]}, InvalidRequest),
-        (-32021, {}, MCPError),
-        (-32022, {"requested": "x", "supported": "y"}, MCPError),
-        (-32042, {"elicitations": [1]}, MCPError),
+        (INVALID_PARAMS, {"uri": 7}, InvalidParams),
+        (INVALID_PARAMS, None, InvalidParams),
+        (INTERNAL_ERROR, {"retryAfter": True}, InternalError),
+        (INTERNAL_ERROR, {"retryAfter": -1}, InternalError),
+        (INTERNAL_ERROR, {"retryAfter": "soon"}, InternalError),
+        (INVALID_REQUEST, {"scopes": [1]}, InvalidRequest),
+        (MISSING_CLIENT_CAPABILITY, {}, MCPError),
+        (UNSUPPORTED_PROTOCOL_VERSION, {"requested": "x", "supported": "y"}, MCPError),
+        (URL_ELICITATION_REQUIRED, {"elicitations": [1]}, MCPError),
         (-1, None, MCPError),
-        (-32002, None, ResourceNotFound),
+        (RESOURCE_NOT_FOUND, None, ResourceNotFound),
     ],
 )
 def test_invalid_error_data_yields_the_general_class_of_the_code(code: int, data: object, expected: type) -> None:
@@ -103,7 +112,7 @@ async def test_client_raises_the_error_class_of_the_server(mcp_any_client: Clien
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("upstream", ["2025-11-25", "2026-07-28"])
 async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, revision: str) -> None:
-    inner = Server(plugins=[raising])
+    inner = Server(plugins=[error_plugin])
     async with inner.open():
         mount = Mount(inner, name="up", options=MountOptions(prefix="", revision=upstream))
         server = Server(plugins=[mount])
@@ -113,7 +122,7 @@ async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, rev
 
 
 async def test_host_raises_the_error_class_of_the_server() -> None:
-    server = Server(plugins=[raising])
+    server = Server(plugins=[error_plugin])
     async with server.open(), Host({"up": server}, approve=None) as host:
         await host.settle()
         for name in EVERYWHERE:

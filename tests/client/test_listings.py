@@ -13,6 +13,7 @@ from mcptrio.client import Listing, listings
 from mcptrio.errors import RemoteProtocolError
 from mcptrio.serving import ServerSettings
 from tests.client.scripted import Script, play
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 
 __all__: list[str] = []
@@ -150,7 +151,7 @@ async def test_listing_raises_an_error_at_the_failing_page() -> None:
 
         async def serve() -> None:
             await give(script, "prompts/list", ["a"], cursors=["1"])
-            await script.refuse(await script.next_request("prompts/list"), -32602, "stale cursor")
+            await script.refuse(await script.next_request("prompts/list"), INVALID_PARAMS, "stale cursor")
 
         nursery.start_soon(serve)
         listing = aiter(client.prompts())

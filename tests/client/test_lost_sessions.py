@@ -16,6 +16,13 @@ from mcptrio import Client, ConnectionClosed, Server, connect
 from mcptrio.client import Change, Changes, ClientTimeouts
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.serve.http import serve_http
+from tests.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from tests.http.web import Seen, Wire, answer, eventually, serving
 from tests.interaction.applies import HANDSHAKE
 
@@ -287,7 +294,7 @@ async def test_client_negotiates_again_with_an_http_server_of_a_newer_revision(h
         message = seen.message
         if seen.headers.get("mcp-protocol-version") != "2026-07-28":
             data = {"supported": ["2026-07-28"], "requested": OLD}
-            error = {"code": -32022, "message": "unsupported protocol version", "data": data}
+            error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": "unsupported protocol version", "data": data}
             await wire.reply({"jsonrpc": "2.0", "id": message.get("id"), "error": error}, status=400)
         elif message["method"] == "server/discover":
             can = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
@@ -358,16 +365,16 @@ def error(code: int, message: str, **data: Any) -> dict[str, Any]:
 
 OF_OLD = {
     "session wanted": (400, error(-32000, "Bad Request: Mcp-Session-Id header is required")),
-    "no session": (400, error(-32600, "Bad Request: Missing session ID")),
+    "no session": (400, error(INVALID_REQUEST, "Bad Request: Missing session ID")),
     "version": (400, error(-32000, "Bad Request: Unsupported protocol version")),
     "text": (400, "who are you?"),
     "nothing found": (404, "Session not found"),
 }
 OF_NEW = {
-    "version": (400, error(-32022, "unsupported", supported=[MODERN])),
-    "headers": (400, error(-32020, "header mismatch: Mcp-Method is missing")),
-    "envelope": (400, error(-32602, "_meta is missing")),
-    "method": (404, error(-32601, "no such method")),
+    "version": (400, error(UNSUPPORTED_PROTOCOL_VERSION, "unsupported", supported=[MODERN])),
+    "headers": (400, error(HEADER_MISMATCH, "header mismatch: Mcp-Method is missing")),
+    "envelope": (400, error(INVALID_PARAMS, "_meta is missing")),
+    "method": (404, error(METHOD_NOT_FOUND, "no such method")),
 }
 
 

@@ -15,6 +15,15 @@ from mcptrio.errors import ProtocolError, RemoteProtocolError, RequestFailed
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.transports.memory import memory_channel_pair
 from tests.client.scripted import Script, play
+from tests.error_codes import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 
 __all__: list[str] = []
@@ -34,7 +43,7 @@ def refused(status: int | None, code: int | None = None, data: Any = None) -> Re
 
 
 def unsupported(*versions: Any) -> ErrorResponse:
-    return error(-32022, {"supported": list(versions), "requested": ASKED})
+    return error(UNSUPPORTED_PROTOCOL_VERSION, {"supported": list(versions), "requested": ASKED})
 
 
 # --- judge
@@ -55,10 +64,10 @@ def unsupported(*versions: Any) -> ErrorResponse:
         (Response(1, {"supportedVersions": [*HANDSHAKE]}), Handshake()),
         (Response(1, {"supportedVersions": ["2999-01-01"]}), Handshake()),
         (None, Handshake()),
-        (error(-32601), Handshake()),
-        (error(-32602), Handshake()),
-        (error(-32600), Handshake()),
-        (error(-32603), Handshake()),
+        (error(METHOD_NOT_FOUND), Handshake()),
+        (error(INVALID_PARAMS), Handshake()),
+        (error(INVALID_REQUEST), Handshake()),
+        (error(INTERNAL_ERROR), Handshake()),
         (error(-32000), Handshake()),
         (error(0), Handshake()),
         # The server names its versions.
@@ -66,7 +75,7 @@ def unsupported(*versions: Any) -> ErrorResponse:
         (unsupported("2999-01-01", HANDSHAKE[0]), Handshake()),
         (unsupported(ASKED, HANDSHAKE[0]), Handshake()),
         (unsupported(ASKED), TryAgain(ASKED)),
-        (refused(400, -32022, {"supported": [ASKED]}), TryAgain(ASKED)),
+        (refused(400, UNSUPPORTED_PROTOCOL_VERSION, {"supported": [ASKED]}), TryAgain(ASKED)),
         # Over HTTP.
         (refused(400), Handshake()),
         (refused(404), Handshake()),
@@ -74,13 +83,13 @@ def unsupported(*versions: Any) -> ErrorResponse:
         (refused(406), Handshake()),
         (refused(415), Handshake()),
         (refused(202), Handshake()),
-        (refused(400, -32600), Handshake()),
+        (refused(400, INVALID_REQUEST), Handshake()),
         (refused(400, -32000), Handshake()),
-        (refused(200, -32601), Handshake()),
-        (refused(400, -32601), Handshake()),
-        (refused(404, -32601), PerRequest(ASKED, None)),
+        (refused(200, METHOD_NOT_FOUND), Handshake()),
+        (refused(400, METHOD_NOT_FOUND), Handshake()),
+        (refused(404, METHOD_NOT_FOUND), PerRequest(ASKED, None)),
         (refused(404, -32000), Handshake()),
-        (refused(400, -32022, {"supported": [*HANDSHAKE]}), Handshake()),
+        (refused(400, UNSUPPORTED_PROTOCOL_VERSION, {"supported": [*HANDSHAKE]}), Handshake()),
     ],
     ids=str,
 )
@@ -90,7 +99,7 @@ def test_probe_response_yields_a_verdict(answer: Any, verdict: Verdict) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [refused(None), refused(401), refused(403), refused(500), refused(502), refused(503, -32603), refused(301)],
+    [refused(None), refused(401), refused(403), refused(500), refused(502), refused(503, INTERNAL_ERROR), refused(301)],
     ids=str,
 )
 def test_transport_failure_of_the_probe_is_raised(answer: RequestFailed) -> None:
@@ -101,7 +110,16 @@ def test_transport_failure_of_the_probe_is_raised(answer: RequestFailed) -> None
     assert verdict.error is answer
 
 
-@pytest.mark.parametrize("answer", [error(-32020), error(-32021), refused(400, -32021), refused(400, -32020)], ids=str)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(HEADER_MISMATCH),
+        error(MISSING_CLIENT_CAPABILITY),
+        refused(400, MISSING_CLIENT_CAPABILITY),
+        refused(400, HEADER_MISMATCH),
+    ],
+    ids=str,
+)
 def test_per_request_error_of_the_probe_is_raised(answer: Any) -> None:
     verdict = read_verdict(answer, ASKED)
 
@@ -124,7 +142,7 @@ def test_per_request_error_of_the_probe_is_raised(answer: Any) -> None:
     ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
 )
 def test_missing_common_revision_error_is_short(data: Any, spoken: str) -> None:
-    verdict = read_verdict(error(-32022, data), ASKED)
+    verdict = read_verdict(error(UNSUPPORTED_PROTOCOL_VERSION, data), ASKED)
 
     assert isinstance(verdict, Fail)
     with pytest.raises(RemoteProtocolError, match=f"no revision in common: the server speaks {spoken}"):
@@ -181,7 +199,7 @@ def beginning() -> Beginning:
 @pytest.mark.parametrize("version", HANDSHAKE)
 async def test_handshake_with_an_older_server(beginning: Beginning, version: str) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), METHOD_NOT_FOUND)
         request = await beginning.greet(version)
         assert request.params is not None
         assert request.params["protocolVersion"] == HANDSHAKE[-1]
@@ -228,7 +246,7 @@ async def test_connect_to_a_silent_server_times_out(
 @pytest.mark.parametrize("version", ["2025-01-01", "", 5, None, MODERN[-1]])
 async def test_handshake_in_an_unknown_revision_fails(beginning: Beginning, version: Any) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), METHOD_NOT_FOUND)
         await beginning.greet(version)
 
     async with trio.open_nursery() as nursery:
@@ -256,7 +274,7 @@ async def test_handshake_in_another_revision_than_the_pinned_one_fails(
 
 async def test_pinned_per_request_revision_gets_no_handshake(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), METHOD_NOT_FOUND)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
@@ -271,7 +289,7 @@ async def test_server_that_refuses_a_revision_it_offers_is_probed_again(
 ) -> None:
     async def serve() -> None:
         request = await beginning.script.next_request("server/discover")
-        await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
+        await beginning.script.refuse(request, UNSUPPORTED_PROTOCOL_VERSION, data={"supported": [MODERN[-1]]})
         request = await beginning.script.next_request("server/discover")
         await beginning.script.answer(request, {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"})
 
@@ -285,7 +303,7 @@ async def test_server_that_refuses_all_its_revisions_is_an_error(beginning: Begi
     async def serve() -> None:
         for _ in range(2):
             request = await beginning.script.next_request("server/discover")
-            await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
+            await beginning.script.refuse(request, UNSUPPORTED_PROTOCOL_VERSION, data={"supported": [MODERN[-1]]})
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
@@ -297,7 +315,7 @@ async def test_server_that_refuses_all_its_revisions_is_an_error(beginning: Begi
 
 async def test_error_of_a_refused_handshake_is_raised_unchanged(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), METHOD_NOT_FOUND)
         await beginning.script.refuse(
             await beginning.script.next_request("initialize"), -32000, "no licence", {"days": 0}
         )
@@ -408,7 +426,7 @@ async def test_server_that_answers_the_probe_late_is_used(
         first, second = await script.next_request("server/discover"), await script.next_request("initialize")
         await trio.sleep(2)
         if handshake == "refused":
-            await script.refuse(second, -32601)
+            await script.refuse(second, METHOD_NOT_FOUND)
             await trio.sleep(1)
         result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **DISCOVERED}
         await script.send(Response(first.id, result))
@@ -447,7 +465,7 @@ async def test_preferred_handshake_is_used_if_the_server_supports_both() -> None
 
 async def test_preferred_handshake_falls_back_to_discovery(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.next_request("initialize"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("initialize"), METHOD_NOT_FOUND)
         request = await beginning.script.next_request("server/discover")
         result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **DISCOVERED}
         await beginning.script.send(Response(request.id, result))

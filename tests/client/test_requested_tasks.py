@@ -16,7 +16,8 @@ from mcptrio.errors import MethodNotFound, RequestTimeout, TaskCancelled
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.serving import memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.interaction.applies import HANDSHAKE
 
 __all__: list[str] = []
@@ -91,7 +92,7 @@ async def test_tool_that_is_listed_late_is_called_again_as_a_task(is_result: boo
             if is_result:
                 await script.answer(plain, {**text("requires a task"), "isError": True})
             else:
-                await script.refuse(plain, -32601)
+                await script.refuse(plain, METHOD_NOT_FOUND)
             await created(script)
             await script.answer(await script.next_request("tasks/get"), state("completed"))
             await script.answer(await script.next_request("tasks/result"), text("done"))
@@ -105,7 +106,7 @@ async def test_refused_call_of_an_unlisted_tool_is_not_repeated(autojump_clock: 
 
         async def serve() -> None:
             await listed(script)
-            await script.refuse(await script.next_request("tools/call"), -32601)
+            await script.refuse(await script.next_request("tools/call"), METHOD_NOT_FOUND)
             await listed(script)
 
         nursery.start_soon(serve)
@@ -136,7 +137,7 @@ async def test_client_declares_that_it_follows_tasks() -> None:
             request = await script.next_request("initialize")
             assert request.params is not None
             assert request.params["capabilities"] == {"tasks": {}}
-            await script.refuse(request, -32603)
+            await script.refuse(request, INTERNAL_ERROR)
 
         nursery.start_soon(initialize)
         with pytest.raises(MCPError):
@@ -194,7 +195,7 @@ async def test_error_of_the_result_is_raised(autojump_clock: MockClock) -> None:
         async def serve() -> None:
             await created(script)
             await script.answer(await script.next_request("tasks/get"), state("failed", statusMessage="broken"))
-            await script.refuse(await script.next_request("tasks/result"), -32603, "broken", {"part": 1})
+            await script.refuse(await script.next_request("tasks/result"), INTERNAL_ERROR, "broken", {"part": 1})
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="broken") as caught:
@@ -238,7 +239,7 @@ async def test_leaving_the_call_cancels_its_task(autojump_clock: MockClock) -> N
         assert left.cancelled_caught
 
 
-async def test_result_that_never_comes_is_not_awaited_for_ever(autojump_clock: MockClock) -> None:
+async def test_missing_result_times_out(autojump_clock: MockClock) -> None:
     async with played() as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -249,7 +250,7 @@ async def test_result_that_never_comes_is_not_awaited_for_ever(autojump_clock: M
             for _ in range(2):
                 message: Any = await script.take_any()
                 if isinstance(message, Request):
-                    await script.refuse(message, -32602)
+                    await script.refuse(message, INVALID_PARAMS)
 
         nursery.start_soon(serve)
         with pytest.raises(RequestTimeout, match="task t1: no result within 30 s"):

@@ -11,11 +11,12 @@ import trio
 
 from mcptrio import MCPTrioError, connect
 from mcptrio.errors import Overloaded, RequestFailed
+from tests.error_codes import INTERNAL_ERROR
 from tests.http.web import Seen, Wire, answer, serving
 
 __all__: list[str] = []
 
-ERROR = {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "too many requests"}}
+ERROR = {"jsonrpc": "2.0", "id": None, "error": {"code": INTERNAL_ERROR, "message": "too many requests"}}
 
 
 class Busy:

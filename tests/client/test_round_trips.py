@@ -15,6 +15,7 @@ from mcptrio.errors import InputFailed, MethodNotFound, RemoteProtocolError
 from mcptrio.protocol.messages import Request
 from mcptrio.types import CallToolResult, CreateMessageResult, TextContent
 from tests.client.scripted import FORM, Script, play, text
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import MODERN, REVISIONS, SINCE_2025_06
 
 __all__: list[str] = []
@@ -531,7 +532,7 @@ async def test_error_in_a_later_round_is_raised() -> None:
 
         async def serve() -> None:
             await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
-            await script.refuse(await script.next_request("tools/call"), -32602, "forged")
+            await script.refuse(await script.next_request("tools/call"), INVALID_PARAMS, "forged")
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="forged"):

@@ -17,6 +17,7 @@ from mcptrio.errors import RemoteProtocolError
 from mcptrio.protocol.messages import Request
 from mcptrio.types import TextContent
 from tests.client.scripted import Script, play
+from tests.error_codes import METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS
 
 __all__: list[str] = []
@@ -267,7 +268,9 @@ async def test_refused_subscription_is_undone() -> None:
 
         async def serve() -> None:
             await script.answer(await script.next_request("resources/subscribe"))
-            await script.refuse(await script.next_request("resources/subscribe"), -32002, "no such resource")
+            await script.refuse(
+                await script.next_request("resources/subscribe"), RESOURCE_NOT_FOUND, "no such resource"
+            )
             await script.answer(await script.next_request("resources/unsubscribe"))
             await _accept(script, 2)
 
@@ -363,7 +366,7 @@ async def test_refused_stream_raises_at_once() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.next_request("subscriptions/listen"), -32601, "no streams here")
+            await script.refuse(await script.next_request("subscriptions/listen"), METHOD_NOT_FOUND, "no streams here")
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="no streams here"):
@@ -458,7 +461,7 @@ async def test_stream_refused_on_reopening_ends_the_subscription(autojump_clock:
 
         async def serve() -> None:
             await script.answer(await acknowledge(script))
-            await script.refuse(await script.next_request("subscriptions/listen"), -32601, "no longer")
+            await script.refuse(await script.next_request("subscriptions/listen"), METHOD_NOT_FOUND, "no longer")
 
         nursery.start_soon(serve)
         async with client.subscribe(tools=True) as changes:

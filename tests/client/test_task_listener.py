@@ -15,7 +15,8 @@ from mcptrio.client import Form, Handlers
 from mcptrio.client.task_listener import MAX_TASKS
 from mcptrio.protocol.messages import Request
 from tests.client.scripted import EVERYTHING, FORM, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.interaction.applies import MODERN
 
 __all__: list[str] = []
@@ -163,7 +164,7 @@ async def test_server_that_reports_no_tasks_is_asked_once(how: str, autojump_clo
         started = trio.current_time()
         stream = await script.next_request("subscriptions/listen")
         if how == "an error":
-            await script.refuse(stream, -32601)
+            await script.refuse(stream, METHOD_NOT_FOUND)
         else:
             await acknowledge(script, stream, ())
             await expect_end(script, stream)

@@ -17,7 +17,8 @@ from mcptrio.errors import MethodNotFound, RemoteProtocolError, RequestFailed, R
 from mcptrio.protocol.messages import Request
 from mcptrio.serving import ServerSettings, Timeouts, memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, TOOL, Script, play, text
-from tests.client.slow import text_of
+from tests.client.slow_plugin import text_of
+from tests.error_codes import INTERNAL_ERROR
 from tests.http.web import Seen, Wire, answer
 from tests.http.web import serving as serving_http
 from tests.interaction.applies import HANDSHAKE, MODERN
@@ -376,7 +377,7 @@ async def test_polls_again_while_the_server_cannot_answer(autojump_clock: MockCl
         await create(script)
         # More often than one request is repeated.
         for _ in range(20):
-            await script.refuse(await script.next_request("tasks/get"), -32603, data={"retryAfter": 1})
+            await script.refuse(await script.next_request("tasks/get"), INTERNAL_ERROR, data={"retryAfter": 1})
         await poll(script, **completed("done"))
 
 

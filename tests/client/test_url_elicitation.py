@@ -13,6 +13,7 @@ from mcptrio.client import ClientTimeouts, Handlers, OpenURL
 from mcptrio.errors import Code
 from mcptrio.types import TextContent
 from tests.client.scripted import play, text
+from tests.error_codes import URL_ELICITATION_REQUIRED
 
 __all__: list[str] = []
 
@@ -37,7 +38,9 @@ async def test_request_that_requires_urls_is_repeated_after_their_completion() -
     async with play(OLD, handlers=Handlers(open_url=show)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a", "b"))
+            await script.refuse(
+                await script.next_request("tools/call"), URL_ELICITATION_REQUIRED, "sign in", wants("a", "b")
+            )
             await wait_all_tasks_blocked()
             for id in ("unknown", "b", "a", "a"):
                 assert len(script.received) == 3
@@ -57,7 +60,9 @@ async def test_request_is_repeated_periodically_without_a_completion_notificatio
 
         async def serve() -> None:
             for _ in range(5):
-                await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
+                await script.refuse(
+                    await script.next_request("tools/call"), URL_ELICITATION_REQUIRED, "sign in", wants("a")
+                )
             await script.answer(await script.next_request("tools/call"), text("done"))
 
         nursery.start_soon(serve)
@@ -70,7 +75,9 @@ async def test_incomplete_url_visit_times_out(autojump_clock: object) -> None:
 
         async def serve() -> None:
             while True:
-                await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
+                await script.refuse(
+                    await script.next_request("tools/call"), URL_ELICITATION_REQUIRED, "sign in", wants("a")
+                )
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in"):
@@ -84,7 +91,9 @@ async def test_required_urls_error_is_raised_without_consent(handlers: Handlers)
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
+            await script.refuse(
+                await script.next_request("tools/call"), URL_ELICITATION_REQUIRED, "sign in", wants("a")
+            )
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in") as caught:
@@ -109,7 +118,8 @@ async def test_required_urls_error_without_urls_is_raised(data: Any) -> None:
     async with play(OLD, handlers=Handlers(open_url=_yes)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", data)
+            request = await script.next_request("tools/call")
+            await script.refuse(request, URL_ELICITATION_REQUIRED, "sign in", data)
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in"):

@@ -99,7 +99,7 @@ def _described(run: Run) -> Any:
         "title": "Greeting" if run.since("2025-06-18") else None,
         "description": "Greet a person.",
         "required": ["name"],
-        "argument": {"type": "string", "description": "the name to greet."},
+        "argument": {"type": "string", "description": "The name to greet."},
         "read_only": True if run.since("2025-03-26") else None,
         "icon": "https://example.com/wave.png" if run.since("2025-11-25") else None,
     }

@@ -112,7 +112,7 @@ async def greet(name: str) -> str:
     """Greet a person.
 
     Args:
-        name: the name to greet.
+        name: The name to greet.
     """
     return f"Hello, {name}!"
 
@@ -349,8 +349,8 @@ async def review(code: str, language: Literal["python", "rust"] = "python") -> s
     """Have code reviewed.
 
     Args:
-        code: the code to review.
-        language: its language.
+        code: The code to review.
+        language: Its language.
     """
     return f"Review this {language}: {code}"
 

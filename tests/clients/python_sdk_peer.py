@@ -154,8 +154,8 @@ class Connect(Protocol):
         """Connect a client.
 
         Args:
-            pinned: use the revision without probing the server.
-            hooks: see all that is sent over HTTP.
+            pinned: Use the revision without probing the server.
+            hooks: Called with every HTTP request and response.
         """
         ...
 
@@ -172,7 +172,7 @@ async def connect(
     """Connect the SDK's client; see :class:`Connect`.
 
     Args:
-        transport: takes the place of the target's.
+        transport: Replaces the transport of the target.
     """
     heard = ReceivedMessages()
     modern = revision in MODERN_PROTOCOL_VERSIONS

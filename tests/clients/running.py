@@ -1,7 +1,6 @@
 """Starts the server with plugin.py, and the scripts of clients.
 
-The tests of the clients use it. Every process that it starts has ended before the test does, with the reason in its
-log.
+The tests of the clients use it. Every process that it starts ends before the test, and logs the reason.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
     """Run a client's script and read its reports.
 
     Args:
-        command: of the script. It takes a plan, a JSON list of runs: a name, a revision, the server's address or
-            command, and the behaviours to try. It writes a JSON object: what each behaviour saw, or how it failed, by
-            name.
-        url: of the server over HTTP; over stdio the client starts its own.
-        log: receives the standard error of the script and, over stdio, of the servers.
+        command: The command of the script. The script reads a plan, a JSON list of runs; a run has a name, a revision,
+            the server's address or command, and the behaviours to try. It writes a JSON object that maps the name of
+            each behaviour to what it returned, or to how it failed.
+        url: The URL of the server for runs over HTTP. Over stdio the client starts a server itself.
+        log: Receives the standard error of the script and, over stdio, of the servers.
     """
     plan = [
         {

@@ -22,7 +22,7 @@ __all__: list[str] = []
 async def test_client_calls_cancels_and_answers_over_sse(
     url: str, revision: str, transport: Literal["auto", "sse"]
 ) -> None:
-    """Negotiated (``auto``) for handshake revisions; other revisions are named."""
+    """For handshake revisions ``auto`` negotiates this transport; for 2026-07-28 the client must name it."""
     target = Endpoint(url=sse_url(url), transport=transport)
     counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
     heard: list[float] = []

@@ -70,7 +70,7 @@ async def take(
     """Return the arguments.
 
     Args:
-        text: any text.
+        text: Any text.
     """
     where = None if place is None else {"city": place.city, "floor": place.floor, "tags": place.tags}
     return json.dumps([text, whole, share, flag, kind, tags, numbers, where, maybe, anything])
@@ -202,8 +202,8 @@ async def moods(city: str, mood: str = "fine") -> str:
     """Ask about moods.
 
     Args:
-        city: where.
-        mood: how.
+        city: The city to ask about.
+        mood: Your mood.
     """
     return f"How are things in {city}? I am {mood}."
 

@@ -67,7 +67,7 @@ def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
     """Run shell lines that call ``mcptrio``, and return both outputs.
 
     Args:
-        programs: an empty folder.
+        programs: An empty folder for the program ``mcptrio`` that the lines call.
     """
     variables = environment(PATH=f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     inherited: tuple[int, ...] = ()
@@ -182,8 +182,8 @@ def at_terminal(
     """Run ``mcptrio`` at a terminal.
 
     Args:
-        stdout: the standard output, if it is not the terminal.
-        from_nothing: start a new Python process.
+        stdout: A descriptor for the standard output; by default the terminal.
+        from_nothing: Start a new Python process instead of forking a prepared one.
     """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

@@ -22,7 +22,7 @@ def add(count: int = 1) -> None:
     '''Add.
 
     Args:
-        count: how many.
+        count: How many.
     '''
 """
 
@@ -104,7 +104,7 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         assert terminal.end() == 0
     piped = run("call", "--plugin", "own.py", "add", "--help", cwd=tmp_path).stdout
 
-    assert "--count integer  how many. [default: 1]" in " ".join(terminal.shown.split("\n"))
+    assert "--count integer  How many. [default: 1]" in " ".join(terminal.shown.split("\n"))
     assert b"\x1b[36m\x1b[1m--count\x1b[0m\x1b[36m integer\x1b[0m" in terminal.raw
     assert b"\x1b" not in piped
 

@@ -47,7 +47,7 @@ async def look(what: str) -> str:
     """Look at something.
 
     Args:
-        what: at what.
+        what: At what.
     """
     return what
 

@@ -26,8 +26,8 @@ async def water(bed: str, litres_each: float = 2.0, gently: bool = False, tags: 
     \"\"\"Water a bed.
 
     Args:
-        bed: the name of the bed.
-        litres_each: how much water.
+        bed: The name of the bed.
+        litres_each: How much water.
     \"\"\"
     return f"{bed} {litres_each:g} {gently} {tags}"
 """
@@ -71,8 +71,8 @@ def test_help_of_a_tool_lists_its_arguments_as_options(folder: Path) -> None:
 
     assert code == 0
     assert "Water a bed." in text
-    assert "--bed string the name of the bed. [required]" in text
-    assert "--litres-each number how much water. [default: 2.0]" in text
+    assert "--bed string The name of the bed. [required]" in text
+    assert "--litres-each number How much water. [default: 2.0]" in text
     assert "--gently [default: false]" in text
 
 

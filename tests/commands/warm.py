@@ -38,7 +38,7 @@ import json, os, socket, sys
 
 command = [sys.executable, "-m", "mcptrio", *sys.argv[1:]]
 number = os.environ.pop("WARM_SOCKET", None)
-if number is None:  # somebody else's child
+if number is None:  # started by a forked run, which does not have the socket
     os.execv(sys.executable, command)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 request = {{"args": sys.argv[1:], "cwd": os.getcwd(), "environment": dict(os.environ), "has_terminal": False}}
@@ -122,8 +122,8 @@ class Warm:
         """Start ``mcptrio`` with these arguments.
 
         Args:
-            descriptors: its standard input, output and error.
-            has_terminal: its standard input becomes the controlling terminal of a new session.
+            descriptors: The process's standard input, output and error.
+            has_terminal: Whether its standard input becomes the controlling terminal of a new session.
         """
         request = {"args": list(args), "cwd": str(cwd), "environment": dict(environment), "has_terminal": has_terminal}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -161,11 +161,11 @@ def run_case(
     """Run one scenario and read what it wrote.
 
     Args:
-        out: an empty or missing directory.
-        command: the client; the suite adds the URL.
+        out: An empty or missing directory for the results.
+        command: The command of the client, to which the suite appends the URL.
 
     Raises:
-        ConformanceError: the suite broke off, or hung for ``seconds``.
+        ConformanceError: The suite failed, or did not end within ``seconds``.
     """
     # The suite splits the command at blanks and hands the parts, joined again, to a shell.
     options = ["--command", shlex.join(command), "--scenario", case.scenario, "--spec-version", case.revision]

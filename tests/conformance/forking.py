@@ -43,10 +43,10 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forker:
 
 @contextmanager
 def forking(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Start the process that forks, and give the command that runs the client through it.
+    """Start a process that forks itself for each client, and yield the command that asks it for one.
 
     Args:
-        folder: for the program and the socket.
+        folder: The folder for the program and the socket.
     """
     starter, path = folder / "start.py", folder / "forker"
     starter.write_text(STARTER)

@@ -111,11 +111,11 @@ class Allowed:
 
 
 def find_suite(node: Node) -> Path:
-    """The suite's entry script, installed unless it is already there.
+    """Return the suite's entry script, after installing the suite if needed.
 
     Raises:
-        NodeError: npm failed.
-        ConformanceError: it did not bring the script.
+        NodeError: The installation with npm failed.
+        ConformanceError: The installed package lacks the script.
     """
     script = node.install(HERE) / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     if not script.exists():
@@ -125,14 +125,15 @@ def find_suite(node: Node) -> Path:
 
 @contextmanager
 def serve(command: Sequence[str], log: Path) -> Iterator[str]:
-    """Start a server, give its URL, and stop it with SIGTERM.
+    """Start a server, yield its URL, and stop it with SIGTERM.
 
     Args:
-        command: writes ``serving http://…/mcp`` to stderr once it listens.
-        log: takes everything it writes.
+        command: The command of the server, which writes ``serving http://…/mcp`` to stderr once it listens.
+        log: The file for the server's output.
 
     Raises:
-        ConformanceError: no URL within START_SECONDS, an exit before the end, or no clean exit within STOP_SECONDS.
+        ConformanceError: The server wrote no URL within START_SECONDS, exited early, or did not exit cleanly within
+            STOP_SECONDS.
     """
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -158,10 +159,10 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
     """Run one leg and read what it wrote.
 
     Args:
-        out: an empty or missing directory; the suite adds to what is there.
+        out: An empty or missing directory for the results, because the suite adds to existing ones.
 
     Raises:
-        ConformanceError: the suite broke off, or hung for LEG_SECONDS.
+        ConformanceError: The suite failed, or did not end within LEG_SECONDS.
     """
     if out.exists() and any(out.iterdir()):
         raise ConformanceError(f"expected an empty directory for the results @ {out}")
@@ -184,12 +185,12 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
 
 
 def read_results(out: Path) -> dict[str, Scenario]:
-    """Everything the suite wrote below ``out``: one directory a scenario, with a ``checks.json``.
+    """Return the results below ``out``, where each scenario has a directory with a ``checks.json``.
 
-    A scenario the suite gave up on has a directory and no checks; it is here, empty.
+    A scenario that the suite abandoned has a directory without checks; its result is empty.
 
     Raises:
-        ConformanceError: a directory or a file does not look like the suite's.
+        ConformanceError: A directory or a file does not have the suite's layout.
     """
     scenarios: dict[str, Scenario] = {}
     for directory in sorted(out.iterdir()):

@@ -1,4 +1,4 @@
-"""Where the programs are that tests run, and how to install them."""
+"""The paths of the programs that tests run, such as Redis and nginx, and how to install missing ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def program_path(name: str) -> str:
     """Return the path of a program.
 
     Raises:
-        AssertionError: it is missing; says how to install it.
+        AssertionError: The program is missing; the message says how to install it.
     """
     places = [os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]
     versions = Path("/usr/lib/postgresql").glob("*/bin")

@@ -36,7 +36,7 @@ class Reading:
     """The outcome of parsing.
 
     Attributes:
-        refused: why parsing stopped; empty if the input was valid.
+        refused: Why parsing stopped; empty if the input was valid.
     """
 
     messages: list[Message] = field(factory=list)

@@ -18,6 +18,7 @@ from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Notification, Request, Response
 from mcptrio.protocol.sse import Event, SSEDecoder
 from mcptrio.transports.lines import LineFramer
+from tests.error_codes import INVALID_REQUEST, PARSE_ERROR
 from tests.fuzz.requests import cuts, pieces
 
 __all__: list[str] = []
@@ -120,7 +121,7 @@ def agrees(message: Any, value: Any) -> bool:
             error.get("data"),
         )
     assert isinstance(message, Malformed)
-    return message.reply.code in (-32700, -32600) and len(message.reply.message) < 500
+    return message.reply.code in (PARSE_ERROR, INVALID_REQUEST) and len(message.reply.message) < 500
 
 
 @given(texts)
@@ -152,6 +153,6 @@ def test_lines_are_read_one_by_one(lines: list[bytes], end: bytes, cuts: list[fl
     for got, line in zip(received, expected, strict=True):
         if len(line) > LIMITS.bytes:
             assert isinstance(got, Malformed)
-            assert got.reply.code == -32600
+            assert got.reply.code == INVALID_REQUEST
         else:
             assert got == decode(line, LIMITS)

@@ -1,4 +1,4 @@
-"""A server for a host, written by hand: it makes the errors of a test, and can be connected again.
+"""A server for the tests of the host, which fails as a test says and accepts new connections afterwards.
 
 It is a target like an in-process ``mcptrio.Server``. Requests that are not scripted get the results of a plain
 handshake server.
@@ -13,33 +13,35 @@ import trio
 from attrs import define, field
 
 from mcptrio import ConnectionClosed, Server
+from mcptrio.abc import MessageChannel
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.model.lifecycle import Implementation
 from tests.server_options import server_options
 
 __all__ = ["Scripted", "note", "plain", "text_of"]
 
-Script = Callable[["Scripted", Any, dict[str, Any]], Awaitable[Any]]
+Script = Callable[["Scripted", MessageChannel, dict[str, Any]], Awaitable[Any]]
 """Gets the server, its channel and the request's params. Returns the result, or ``None`` to send no response."""
 
 
 @define(eq=False)
 class Scripted:
-    """
+    """A server whose responses a test writes.
+
     Args:
-        scripts: by method.
-        tools: the names of the listed tools.
-        begins: called with the channel after connecting, before anything is read.
+        scripts: The function that responds to each method.
+        tools: The names of the listed tools.
+        begins: Called with the channel after connecting, before the first read.
     """
 
     scripts: dict[str, Script] = field(factory=dict)
     tools: tuple[str, ...] = ("echo",)
-    begins: Callable[[Any], Awaitable[None]] | None = None
+    begins: Callable[[MessageChannel], Awaitable[None]] | None = None
     title: str | None = None
     name: str = "scripted"
     connected: int = 0
     received: list[Any] = field(factory=list)
-    channel: Any = None
+    channel: MessageChannel | None = None
     is_open: bool = True
     _arrived: trio.Event = field(factory=trio.Event)
 
@@ -51,7 +53,7 @@ class Scripted:
     def info(self) -> Implementation:
         return Implementation(name=self.name, version="1")
 
-    async def serve(self, channel: Any, *, principal: object = None) -> None:
+    async def serve(self, channel: MessageChannel, *, principal: object = None) -> None:
         self.connected += 1
         self.channel = channel
         try:
@@ -77,7 +79,7 @@ class Scripted:
             await self._arrived.wait()
         return found[0]
 
-    async def _answer(self, channel: Any, request: Request) -> None:
+    async def _answer(self, channel: MessageChannel, request: Request) -> None:
         script = self.scripts.get(request.method)
         if script is not None:
             result = await script(self, channel, dict(request.params or {}))

@@ -202,7 +202,7 @@ async def test_approval_shows_the_current_tool() -> None:
     assert first.fingerprint != second.fingerprint
 
 
-async def test_approval_of_a_tool_that_changes_meanwhile_is_void(autojump_clock: trio.abc.Clock) -> None:
+async def test_approval_is_void_if_the_tool_changes_before_the_call(autojump_clock: trio.abc.Clock) -> None:
     server = Server("one")
     offer = changing(server)
 

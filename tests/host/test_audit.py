@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from mcptrio import ConnectionClosed, Host, MCPError, RequestTimeout
+from mcptrio.abc import MessageChannel
 from mcptrio.errors import NotApproved
 from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, HostOptions
 from tests.host.scripted import Scripted, plain
@@ -55,7 +56,7 @@ async def test_each_request_is_recorded() -> None:
 
 
 async def test_record_contains_the_outcome(autojump_clock: trio.abc.Clock) -> None:
-    async def call(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def call(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         how = params["arguments"]["text"]
         if how == "refuse":
             return -32000, "no room"

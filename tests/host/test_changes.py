@@ -10,6 +10,7 @@ import trio.testing
 
 from mcptrio import ConfigError, ConnectionClosed, Host, Server
 from mcptrio.host import HostChange, HostChanges
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.host.scripted import Scripted, note, plain
 
 __all__: list[str] = []
@@ -96,7 +97,7 @@ async def test_lost_connection_reports_every_change(autojump_clock: trio.abc.Clo
 
 async def test_server_that_refuses_a_subscription_is_named_as_missing() -> None:
     async def refuse(*_: Any) -> Any:
-        return -32601, "no subscriptions here"
+        return METHOD_NOT_FOUND, "no subscriptions here"
 
     silent, other = Scripted({"resources/subscribe": refuse}), Scripted()
     async with Host({"silent": silent, "other": other}, approve=None) as host:

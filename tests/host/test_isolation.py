@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from mcptrio import ConnectionClosed, Host, MCPTrioError
+from mcptrio.abc import MessageChannel
 from mcptrio.errors import RemoteProtocolError
 from mcptrio.host import HostOptions
 from mcptrio.protocol.messages import Request
@@ -35,11 +36,11 @@ async def others_work(host: Host, *, within: float = 30.0) -> None:
 class Broken(Scripted):
     """A target whose transport raises an unexpected error."""
 
-    async def serve(self, channel: Any, *, principal: object = None) -> None:
+    async def serve(self, channel: MessageChannel, *, principal: object = None) -> None:
         raise ZeroDivisionError("a bug")
 
 
-async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> None:
+async def hang_up(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> None:
     await channel.aclose()
 
 
@@ -111,7 +112,7 @@ async def test_server_that_disconnects_during_a_call_does_not_affect_others() ->
 async def test_flooding_server_does_not_affect_others() -> None:
     """It sends notifications, requests and unknown messages without end, while the host calls the other server."""
 
-    async def flood(channel: Any) -> None:
+    async def flood(channel: MessageChannel) -> None:
         async def pour() -> None:
             number = 0
             with suppress(ConnectionClosed):

@@ -9,9 +9,11 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio import Host, PluginSetup, Server, hookimpl
+from mcptrio import Host, PluginSetup, RequestView, Server, hookimpl
+from mcptrio.abc import MessageChannel
 from mcptrio.host import HostList, HostListing, HostOptions, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.protocol.model.tools import Tool
+from tests.error_codes import INTERNAL_ERROR, METHOD_NOT_FOUND
 from tests.host.scripted import Scripted, note, plain
 
 __all__: list[str] = []
@@ -32,7 +34,7 @@ async def test_unresponsive_server_delays_only_the_first_list(autojump_clock: tr
         def setup(self, server: PluginSetup) -> None:
             server.add_middleware(self.around)
 
-        async def around(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        async def around(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
             if mute and request.method == "tools/list":
                 await answers.wait()
             return await proceed()
@@ -115,7 +117,7 @@ async def test_slow_server_is_missing_after_the_list_timeout(autojump_clock: tri
 async def test_list_waits_for_a_connecting_server(autojump_clock: trio.abc.Clock) -> None:
     async def late(*_: Any) -> Any:
         await trio.sleep(1)
-        return -32601, "no such method"
+        return METHOD_NOT_FOUND, "no such method"
 
     async with Host({"late": Scripted({"server/discover": late})}, approve=None, options=QUICK) as host:
         found = await host.tools().all()
@@ -125,7 +127,7 @@ async def test_list_waits_for_a_connecting_server(autojump_clock: trio.abc.Clock
 
 async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.Clock) -> None:
     async def refuse(*_: Any) -> Any:
-        return -32603, "not today"
+        return INTERNAL_ERROR, "not today"
 
     down = Scripted({"server/discover": refuse, "initialize": refuse})
     async with Host({"down": down, "one": plain()}, approve=None) as host:
@@ -139,7 +141,7 @@ async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.C
 
 
 async def test_endless_list_is_truncated_and_reported() -> None:
-    async def endless(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def endless(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         page = int(params.get("cursor", "0"))
         tools = [{"name": f"t{page}-{number}", "inputSchema": {"type": "object"}} for number in range(50)]
         return {"tools": tools, "nextCursor": str(page + 1)}
@@ -158,7 +160,7 @@ async def test_endless_list_is_truncated_and_reported() -> None:
         ({"tools": "many"}, "tools"),
         ({"tools": [{"name": 1, "inputSchema": {}}]}, "name"),
         ({"tools": [], "nextCursor": "same"}, "same cursor twice"),
-        ((-32603, "out of order"), "out of order"),
+        ((INTERNAL_ERROR, "out of order"), "out of order"),
     ],
 )
 async def test_server_with_an_invalid_list_is_missing(lie: Any, message: str) -> None:

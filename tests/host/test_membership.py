@@ -11,9 +11,11 @@ import trio
 import trio.testing
 
 from mcptrio import Command, ConfigError, ConnectionClosed, Host
+from mcptrio.abc import MessageChannel
 from mcptrio.host import ConnectionStatus, HostOptions
 from mcptrio.protocol.messages import Request
 from mcptrio.serving import memory_channel_pair
+from tests.error_codes import INTERNAL_ERROR, METHOD_NOT_FOUND
 from tests.host.scripted import Scripted, plain, text_of
 
 __all__: list[str] = []
@@ -23,7 +25,7 @@ async def never(*_: Any) -> None:
     await trio.sleep_forever()
 
 
-async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> None:
+async def hang_up(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> None:
     await channel.aclose()
 
 
@@ -130,11 +132,13 @@ async def test_lost_server_is_reconnected(autojump_clock: trio.abc.Clock) -> Non
 
 async def test_server_that_starts_late_is_retried_until_it_is_connected(autojump_clock: trio.abc.Clock) -> None:
     async def refuse(*_: Any) -> Any:
-        return (-32603, "starting") if trio.current_time() - began < 60 else (-32601, "no such method")
-
-    async def handshake(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
         if trio.current_time() - began < 60:
-            return -32603, "starting"
+            return INTERNAL_ERROR, "starting"
+        return METHOD_NOT_FOUND, "no such method"
+
+    async def handshake(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
+        if trio.current_time() - began < 60:
+            return INTERNAL_ERROR, "starting"
         return server._usual(Request(id=0, method="initialize"))
 
     began = trio.current_time()

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from mcptrio import Context, ElicitURL, Host, ToolError
+from mcptrio.abc import MessageChannel
 from mcptrio.client import Form, Handlers, OpenURL
 from mcptrio.errors import NotApproved
 from mcptrio.host import ApprovalRequest, AuditRecord, Decision, HostOptions
@@ -27,7 +28,7 @@ SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "H
 def asking(method: str, params: dict[str, Any]) -> Scripted:
     """Return a handshake server that sends a request during a call; the client's response is the tool's result."""
 
-    async def call(server: Scripted, channel: Any, call_params: dict[str, Any]) -> Any:
+    async def call(server: Scripted, channel: MessageChannel, call_params: dict[str, Any]) -> Any:
         await channel.send([Request(id="q", method=method, params=params)])
         answer = await server.answer_to("q")
         message = answer.result if isinstance(answer, Response) else {"error": [answer.code, answer.message]}
@@ -224,11 +225,11 @@ async def test_each_server_has_separate_handlers() -> None:
 async def test_requests_over_the_limit_are_declined() -> None:
     shown = trio.Event()
 
-    async def flood(channel: Any) -> None:
+    async def flood(channel: MessageChannel) -> None:
         for number in range(6):
             await channel.send([Request(id=f"q{number}", method="elicitation/create", params=FORM)])
 
-    async def begin(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def begin(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         await flood(channel)
         return {"content": []}
 
@@ -254,7 +255,7 @@ async def test_log_messages_of_a_flooding_server_are_limited(
 ) -> None:
     heard: list[Any] = []
 
-    async def flood(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def flood(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         await channel.send([note("notifications/message", level="info", data=number) for number in range(1000)])
         return {"content": []}
 

@@ -42,14 +42,15 @@ class Answer:
 
 @define
 class Answers:
-    """
+    """The responses parsed from the bytes of one connection.
+
     Args:
-        head: whether the responses are to HEAD.
+        head: Whether the requests were HEAD, whose responses have no body.
 
     Attributes:
-        complete: complete responses without interim ones, except one that switches protocols.
-        interim: statuses of the interim responses.
-        unread: the received part of the next response, or of the data after a 101.
+        complete: Complete responses without interim ones, except one that switches protocols.
+        interim: Statuses of the interim responses.
+        unread: The received part of the next response, or of the data after a 101.
     """
 
     head: bool = False
@@ -65,19 +66,20 @@ class Answers:
         return len(self.complete) + len(self.interim)
 
     def feed(self, data: bytes) -> None:
-        """
+        """Parse the next received bytes.
+
         Raises:
-            NotHTTP: a response is malformed.
+            NotHTTP: A response is malformed.
         """
         self.unread += data
         while not self.switched and self._step():
             pass
 
     def end(self) -> None:
-        """The connection has ended.
+        """Record that the server has closed the connection.
 
         Raises:
-            NotHTTP: in the middle of a response.
+            NotHTTP: The last response is incomplete.
         """
         if self._pending is not None:
             status, headers = self._pending

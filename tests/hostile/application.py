@@ -33,9 +33,10 @@ LARGE = 8 * 1024 * 1024
 
 @define
 class Application:
-    """
+    """An ASGI application that reports how it was called, with an MCP server below ``/mcp``.
+
     Attributes:
-        mounted: serves ``/mcp``.
+        mounted: The ASGI application of the MCP server.
     """
 
     mounted: Any

@@ -70,11 +70,11 @@ class Outcome:
     """One allowed result of a case.
 
     Args:
-        answers: for each response, in order, the allowed statuses. then: ``open``: the connection serves another
-        request; ``closed``: the server closes it. sees: the application's report of each request with status 200; see
-        :mod:`tests.hostile.application`. ``header`` is
-            a name and its values.
-        interim: the statuses below 200 before them.
+        answers: For each response, in order, the allowed statuses.
+        then: ``open`` if the connection serves another request, ``closed`` if the server closes it.
+        sees: The application's report of each request with status 200; see :mod:`tests.hostile.application`. Its
+            ``header`` is a name and its values.
+        interim: The statuses below 200 that precede the responses.
     """
 
     answers: tuple[frozenset[int], ...]
@@ -104,7 +104,7 @@ def refused(*any_of: int, after: tuple[int, ...] = ()) -> Outcome:
     """Return one of these statuses as the last response: nothing can follow invalid input (RFC 9112, 9.6).
 
     Args:
-        after: the statuses of the requests before it.
+        after: The statuses of the responses before it.
     """
     return Outcome(answers=(*_sets(after), frozenset(any_of or (400,))), then="closed")
 
@@ -120,17 +120,18 @@ def _sets(statuses: tuple[int | frozenset[int], ...]) -> tuple[frozenset[int], .
 
 @frozen(kw_only=True)
 class Case:
-    """
+    """Bytes that a client sends to a server, and the results that are allowed.
+
     Args:
-        name: unique; part of the test's id.
-        says: the sent bytes, in order.
-        allowed: the allowed results.
-        why: the section that requires them, or the consequence otherwise.
-        port: the server: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
-        deaf: seconds in which the client reads nothing.
-        head: whether the responses are to HEAD and have no body.
-        raw: the response is not parsed; it must only end, without the last chunk of a complete response.
-        takes: minimum and maximum seconds until the connection is closed.
+        name: A unique name; part of the test's id.
+        says: The sent bytes, in order.
+        allowed: The allowed results.
+        why: The section that requires them, or the consequence otherwise.
+        port: The server: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
+        deaf: Seconds before the client starts to read.
+        head: Whether the requests are HEAD, whose responses have no body.
+        raw: Whether the response is not parsed. It must only end, without the last chunk of a complete response.
+        takes: Minimum and maximum seconds until the connection is closed.
     """
 
     name: str

@@ -115,7 +115,7 @@ PIPELINED = (
         "split response",
         get(b"/split"),
         allowed=(served_and_closed(500), served(500), dropped()),
-        why="9110 5.5: no line end in a value, whoever put it there",
+        why="9110 5.5: no line end in a value, from any source",
     ),
     case("short response", get(b"/short") + get(b"/echo"), allowed=(), why="9112 8: seen to be incomplete", raw=True),
     case(

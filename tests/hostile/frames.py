@@ -44,8 +44,8 @@ def frame(
     """Return a client's frame.
 
     Args:
-        rsv: the three reserved bits.
-        length: the written length, if it should be wrong or longer than necessary.
+        rsv: The three reserved bits.
+        length: The written length, if it should be wrong or longer than necessary.
     """
     if length is None:
         size = len(payload)
@@ -73,7 +73,7 @@ def read_frames(data: bytes) -> list[Frame]:
     """Return the frames of a server.
 
     Raises:
-        ValueError: a frame is masked, reserved or incomplete.
+        ValueError: A frame is masked, reserved or incomplete.
     """
     frames = []
     while data:
@@ -100,11 +100,12 @@ Heard: TypeAlias = tuple[Frame, ...]
 
 @frozen(kw_only=True)
 class FrameCase:
-    """
+    """Bytes that a client sends after a WebSocket handshake, and the frames that it must receive.
+
     Args:
-        says: after the handshake.
-        hears: the frames before the end, exactly.
-        codes: the codes that the server's close frame may have; empty where it may also just hang up.
+        says: The bytes sent after the handshake.
+        hears: The exact frames received before the close frame.
+        codes: The codes that the server's close frame may have; empty where it may also just hang up.
         then: ``closed`` by the server; or ``open``: it still echoes.
     """
 

@@ -36,7 +36,7 @@ class Played:
 
     Attributes:
         end: ``open``, ``closed``, ``reset``, ``hung``, or ``malformed`` with the reason in ``problem``.
-        seconds: from the first byte to the end.
+        seconds: Seconds from the first byte sent to the end of the connection.
     """
 
     answers: Answers
@@ -50,10 +50,11 @@ class Played:
 
 
 async def connect(port: int, *, window: int = 0, source: str = "") -> trio.SocketStream:
-    """
+    """Connect to a port of this machine.
+
     Args:
-        window: bytes of the receive buffer, where the client is not going to read.
-        source: the address of the client, where it matters.
+        window: The size of the receive buffer in bytes, for a client that will not read; 0 for the default.
+        source: The client's own address; empty for the default.
     """
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -272,7 +273,7 @@ class HealthyClient:
     """A well-behaved client on one connection.
 
     Attributes:
-        slowest: seconds of its slowest answer.
+        slowest: The time of its slowest response, in seconds.
     """
 
     name: str

@@ -23,9 +23,10 @@ _LAST = b"still open?"
 
 @define
 class Heard:
-    """
+    """The frames that a client received on a WebSocket, and how it ended.
+
     Attributes:
-        status: of the handshake.
+        status: The HTTP status of the handshake.
         end: ``open``, ``closed``, ``reset`` or ``hung``.
     """
 
@@ -43,7 +44,7 @@ async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window:
     """Open an accepted WebSocket.
 
     Raises:
-        NotHTTP: the server refused it.
+        NotHTTP: The server refused the handshake.
     """
     stream = await connect(port, window=window)
     try:

@@ -15,7 +15,7 @@ import pytest
 import trio
 from attrs import define, evolve, field
 
-from mcptrio.abc import ASGIApp, MessageSink, Principal, SessionRecord
+from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Overloaded, UnsupportedProtocolVersion
 from mcptrio.http.client import link
@@ -177,7 +177,7 @@ class EchoEngine:
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         self.nursery.start_soon(function, *args)
 
-    async def serve(self, channel: Any, *, principal: Principal | None = None) -> None:
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
         raise NotImplementedError
 
     async def run_guarded(self, task: Any, what: str) -> None:
@@ -452,7 +452,7 @@ class Starter:
         return server
 
 
-async def serve_plain(app: Any, **options: Any) -> None:
+async def serve_plain(app: ASGIApp, **options: Any) -> None:
     """Run the application as on an ASGI server that does not know the engine's exchange."""
 
     async def without_extension(scope: Any, receive: Any, send: Any) -> None:

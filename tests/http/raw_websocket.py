@@ -12,7 +12,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import h11
 import trio
@@ -85,17 +85,20 @@ def upgrade(port: int, path: str = "/ws", *headers: str, host: str | None = None
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
+Stream: TypeAlias = "trio.SocketStream | trio.SSLStream[trio.SocketStream]"
+
+
 @define(eq=False)
 class Socket:
     """One end of an open WebSocket.
 
     Attributes:
-        accepted: the headers of the 101, names in lower case; empty at the server's end.
-        pongs: the payloads of the received pongs.
-        masked: whether this end masks its frames, as a client must.
+        accepted: The headers of the 101, names in lower case; empty at the server's end.
+        pongs: The payloads of the received pongs.
+        masked: Whether this end masks its frames, as a client must.
     """
 
-    stream: Any
+    stream: Stream
     reader: Connection
     accepted: dict[str, str] = field(factory=dict)
     pongs: list[bytes] = field(factory=list)
@@ -111,7 +114,7 @@ class Socket:
         """Open a WebSocket.
 
         Raises:
-            Refused: the server responded with another status than 101.
+            Refused: The server responded with another status than 101.
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
@@ -224,7 +227,7 @@ class Socket:
 class Accepted:
     """A connection at the server's end whose request head has been read."""
 
-    stream: Any
+    stream: Stream
     head: str
 
     @property
@@ -245,7 +248,7 @@ class Accepted:
         """Open the WebSocket.
 
         Args:
-            body: data sent with the head, in one write.
+            body: Data sent with the head, in one write.
         """
         lines = [
             "HTTP/1.1 101 Switching",
@@ -264,7 +267,7 @@ async def accepting(
     """Run a server on a free port; the test decides what it does after the head of a request."""
 
     async def serve(socket: trio.SocketStream) -> None:
-        stream: Any = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)
+        stream: Stream = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)
         async with socket:
             try:
                 head = b""

@@ -57,7 +57,7 @@ def test_public_addresses_are_public() -> None:
         ("192.0.2.1", AddressKind.OTHER),
     ],
 )
-def test_address_has_its_kind(text: str, kind: AddressKind) -> None:
+def test_address_is_classified(text: str, kind: AddressKind) -> None:
     assert address_kind(parse_address(text)) is kind
 
 

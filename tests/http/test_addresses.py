@@ -27,7 +27,7 @@ from mcptrio.serving import (
     HTTPLimits,
     HTTPOptions,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 
 from .conftest import ACCEPT, Starter, call, modern_headers
 from .raw_websocket import Refused, Socket, upgrade
@@ -59,7 +59,7 @@ XFF, FORWARDED, PROTO = "x-forwarded-for", "forwarded", "x-forwarded-proto"
     [
         pytest.param([], "10.0.0.1", id="nothing-said"),
         pytest.param([(XFF, "203.0.113.9")], "203.0.113.9", id="one"),
-        pytest.param([(XFF, "1.1.1.1, 203.0.113.9")], "203.0.113.9", id="what-is-left-is-anybodys"),
+        pytest.param([(XFF, "1.1.1.1, 203.0.113.9")], "203.0.113.9", id="entries-to-its-left-are-ignored"),
         pytest.param([(XFF, "1.1.1.1, 203.0.113.9, 10.1.2.3,192.0.2.7")], "203.0.113.9", id="several-proxies"),
         pytest.param([(XFF, "1.1.1.1"), (XFF, "203.0.113.9"), (XFF, "10.1.2.3")], "203.0.113.9", id="several-headers"),
         pytest.param([(XFF, "10.9.9.9, 10.1.2.3")], "10.9.9.9", id="all-trusted"),

@@ -27,7 +27,7 @@ from mcptrio.serving import (
     HTTPOptions,
 )
 from tests.auth.server_parts import ISSUER, RESOURCE, Clock, Issuer
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 
 from .conftest import MODERN, Client, modern_headers
 from .raw_websocket import Socket, upgrade

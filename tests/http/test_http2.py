@@ -21,13 +21,14 @@ from h2.settings import SettingCodes
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio import Server
+from mcptrio.abc import ASGIApp
 from mcptrio.http.engine.access_log import ACCESS
 from mcptrio.http.engine.server import run_engine
 from mcptrio.http.hypercorn.connection import serve_http2
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates
 from mcptrio.serving import ConnectionLimits, HTTPOptions
-from tests.authority import Authority, files, trusting
+from tests.certificate_authority import Authority, client_context, tls_files
 
 from .web import eventually
 
@@ -214,14 +215,14 @@ Serving = Callable[..., Any]
 @pytest.fixture
 def serving(authority: Authority, pair: tuple[Path, Path]) -> Serving:
     @asynccontextmanager
-    async def serve(app: Any, *, shutdown: trio.Event | None = None, **options: Any) -> AsyncIterator[Site]:
+    async def serve(app: ASGIApp, *, shutdown: trio.Event | None = None, **options: Any) -> AsyncIterator[Site]:
         shutdown = trio.Event() if shutdown is None else shutdown
-        tls = Certificates(files(pair), http2=True).context
+        tls = Certificates(tls_files(pair), http2=True).context
         start = partial(run_engine, app, bind="127.0.0.1:0", tls=tls, http2=serve_http2, shutdown=shutdown, **options)
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 (url,) = await nursery.start(start)
-                yield Site(int(url.rpartition(":")[2]), trusting(authority))
+                yield Site(int(url.rpartition(":")[2]), client_context(authority))
                 shutdown.set()
 
     return serve
@@ -250,7 +251,7 @@ async def test_protocol_is_negotiated_in_the_tls_handshake(serving: Serving) -> 
 async def test_tool_call_over_http2_returns_its_result(authority: Authority, pair: tuple[Path, Path]) -> None:
     server = Server()
     server.add_tool(lambda: "pong", name="ping")
-    sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=Certificates(files(pair), http2=True).context)
+    sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=Certificates(tls_files(pair), http2=True).context)
     shutdown = trio.Event()
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ping", "arguments": {}}}
     message["params"]["_meta"] = {  # type: ignore[index]
@@ -267,7 +268,7 @@ async def test_tool_call_over_http2_returns_its_result(authority: Authority, pai
         async with trio.open_nursery() as nursery:
             start = partial(serve_http, server, sockets=sockets, options=HTTPOptions(http2=True), shutdown=shutdown)
             (url,) = await nursery.start(start)
-            async with httpx2.AsyncClient(http2=True, verify=trusting(authority)) as client:
+            async with httpx2.AsyncClient(http2=True, verify=client_context(authority)) as client:
                 answers = [await client.post(url, json=message, headers=headers) for _ in range(3)]
             shutdown.set()
 

@@ -10,11 +10,12 @@ import pytest
 import trio
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
-from mcptrio.abc import Principal
+from mcptrio.abc import ASGIApp, Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
-from tests.guards import FunctionGuard
+from tests.error_codes import PARSE_ERROR
+from tests.function_guard import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
 from tests.interaction.wires import SSEWire
 
@@ -64,7 +65,7 @@ async def test_invalid_message_is_refused_and_the_session_continues() -> None:
         empty, _ = await peer.wire.post(b"")
 
         assert (refused, empty) == (400, 400)
-        assert json.loads(body)["error"]["code"] == -32700
+        assert json.loads(body)["error"]["code"] == PARSE_ERROR
         assert await peer.text("whoami") == "nobody"
 
 
@@ -273,8 +274,8 @@ async def test_session_is_available_to_its_own_principal_only() -> None:
             assert (other, body) == (unknown, unknown_body)
             assert (other, more, refreshed) == (404, 404, 202)
             assert await peer.text("whoami") == "ann"
-        nobody, headers, _ = await status(here.port, "GET /sse", "host: localhost", "accept: text/event-stream")
-        assert (nobody, headers["www-authenticate"]) == (401, "Bearer")
+        anonymous, headers, _ = await status(here.port, "GET /sse", "host: localhost", "accept: text/event-stream")
+        assert (anonymous, headers["www-authenticate"]) == (401, "Bearer")
         post = ["host: localhost", "content-type: application/json", "content-length: 2"]
         assert (await status(here.port, "POST /messages", *post, body=b"{}"))[0] == 401
 
@@ -283,7 +284,7 @@ async def test_session_is_available_to_its_own_principal_only() -> None:
 
 
 async def test_post_url_contains_the_mount_prefix() -> None:
-    def mounted(app: Any) -> Any:
+    def mounted(app: ASGIApp) -> Any:
         return TrioDispatcherMiddleware({"/ai tools": app})
 
     async with site(wrap=mounted) as here, here.peer(path="/ai%20tools/sse") as peer:
@@ -295,7 +296,7 @@ async def test_post_url_contains_the_mount_prefix() -> None:
 async def test_prefix_with_two_slashes_never_becomes_a_host() -> None:
     """Two slashes at the beginning of a reference name a host, to which the client would send every message."""
 
-    def double_slashed(app: Any) -> Any:
+    def double_slashed(app: ASGIApp) -> Any:
         async def prefixed(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, "root_path": "//evil.example.com"}, receive, send)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from mcptrio.serving import HTTPOptions, ServerLimits
 from mcptrio.stores import StoreBounds
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore, memory_stores
 from mcptrio.stores.sqlite import open_sqlite_stores
-from tests.guards import FunctionGuard
+from tests.error_codes import PARSE_ERROR
+from tests.function_guard import FunctionGuard
 from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
 
@@ -56,9 +58,9 @@ class QuietBus(MemoryBus):
 
 
 class FailingSessions(MemorySessionStore):
-    """A store of sessions that can be away."""
+    """A store of sessions that fails while `is_failing` is set."""
 
-    is_away = False
+    is_failing = False
 
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         self._check()
@@ -69,14 +71,14 @@ class FailingSessions(MemorySessionStore):
         return await super().load(id)
 
     def _check(self) -> None:
-        if self.is_away:
+        if self.is_failing:
             raise StoreFailed("away")
 
 
 class FailingEvents(MemoryEventStore):
-    """A store of events that can be away."""
+    """A store of events that fails while `is_failing` is set."""
 
-    is_away = False
+    is_failing = False
 
     async def put(self, session: str, message: bytes) -> None:
         self._check()
@@ -87,7 +89,7 @@ class FailingEvents(MemoryEventStore):
         return await super().inbox(session, position)
 
     def _check(self) -> None:
-        if self.is_away:
+        if self.is_failing:
             raise StoreFailed("away")
 
 
@@ -145,7 +147,7 @@ async def test_messages_arrive_from_either_server(revision: str) -> None:
         assert not both.two.server.status.sessions
 
 
-async def test_messages_arrive_through_a_file(tmp_path: Any) -> None:
+async def test_messages_arrive_through_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     async with open_sqlite_stores(path) as first, open_sqlite_stores(path) as second:
         async with site(stores=first) as one, site(stores=second) as other:
@@ -156,7 +158,7 @@ async def test_messages_arrive_through_a_file(tmp_path: Any) -> None:
 
 
 async def test_each_message_is_run_once_and_after_those_that_were_acknowledged() -> None:
-    """The bus tells nothing, so the cancellation would overtake its request."""
+    """While the bus delivers nothing, the cancellation could overtake its request."""
     bus = QuietBus()
     async with two(memory_stores(bus=bus)) as both, both.wire(both.two, both.one) as wire:
         await greet(wire)
@@ -175,7 +177,7 @@ async def test_each_message_is_run_once_and_after_those_that_were_acknowledged()
         assert [await next_id(wire) for _ in range(20)] == list(range(20))
 
 
-async def test_message_that_was_not_announced_arrives_when_the_bus_says_so() -> None:
+async def test_unannounced_message_arrives_after_the_bus_reports_a_loss() -> None:
     bus = QuietBus()
     async with two(memory_stores(bus=bus)) as both, both.wire() as wire:
         await greet(wire)
@@ -213,7 +215,7 @@ async def test_invalid_message_is_refused_where_it_arrives() -> None:
         refused, body = await peer.wire.post(b"{")
 
         assert refused == 400
-        assert json.loads(body)["error"]["code"] == -32700
+        assert json.loads(body)["error"]["code"] == PARSE_ERROR
         assert await peer.text("whoami") == "nobody"
 
 
@@ -245,7 +247,7 @@ async def test_stream_ends_when_its_record_expires() -> None:
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
         await trio.sleep(0.5)
-        # Another server searches, and says what it has found.
+        # The other server deletes the expired session, which ends the stream here.
         await both.two.app._sessions._expire_idle()
         assert await wire.receive() is None
 
@@ -262,7 +264,7 @@ async def test_record_is_no_session_of_another_transport() -> None:
 
 
 async def test_messages_that_do_not_fit_end_the_stream() -> None:
-    """While the client does not read, the session takes nothing, and its inbox keeps three messages."""
+    """While the client does not read, the session reads no messages either, and its inbox holds three."""
     stores = memory_stores(StoreBounds(stream_events=3), bus=MemoryBus())
     options = HTTPOptions(body_timeout=0.3)
     async with two(stores, options, limits=ServerLimits(outbox=2)) as both, both.wire() as wire:
@@ -292,11 +294,11 @@ async def test_nothing_happens_while_the_sessions_are_away() -> None:
     stores = evolve(memory_stores(bus=MemoryBus()), sessions=sessions)
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
-        sessions.is_away = True
+        sessions.is_failing = True
         refused, body = await wire.post(call("hold"))
         async with both.wire() as late:
             assert (late.status, late.head["retry-after"]) == (503, "5")
-        sessions.is_away = False
+        sessions.is_failing = False
         await wire.send(PING)
 
         assert refused == 503
@@ -306,14 +308,14 @@ async def test_nothing_happens_while_the_sessions_are_away() -> None:
 
 
 async def test_message_waits_for_the_inbox_on_the_server_with_the_stream() -> None:
-    """Messages in the inbox, which it cannot read, may come first."""
+    """The server cannot read the inbox while the store fails, and earlier messages may be in it."""
     events = FailingEvents(bus=(bus := MemoryBus()))
     stores = evolve(memory_stores(bus=bus), events=events)
     async with two(stores) as both, both.wire(both.one) as wire:
         await greet(wire)
-        events.is_away = True
+        events.is_failing = True
         refused, _ = await wire.post(call("hold"))
-        events.is_away = False
+        events.is_failing = False
         await wire.send(PING)
 
         assert refused == 503
@@ -327,9 +329,9 @@ async def test_message_whose_storage_failed_is_not_reported_as_refused() -> None
     stores = evolve(memory_stores(bus=bus), events=events)
     async with two(stores) as both, both.wire() as wire:
         await greet(wire)
-        events.is_away = True
+        events.is_failing = True
         uncertain, body = await wire.post(PING)
-        events.is_away = False
+        events.is_failing = False
 
         assert uncertain == 504
         assert "not known" in json.loads(body)["error"]["message"]

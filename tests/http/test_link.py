@@ -24,6 +24,7 @@ from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions, ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
+from tests.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND
 
 from .web import eventually
 
@@ -148,14 +149,14 @@ async def test_unknown_method_gets_the_error_of_its_revision(revision: Revision)
         if revision.http.sessions:
             answer = await peer.ask("no/such")
             assert isinstance(answer, ErrorResponse)
-            assert answer.code == -32601
+            assert answer.code == METHOD_NOT_FOUND
         else:
             with pytest.raises(RequestFailed) as caught:
                 await peer.ask("no/such")
             assert not isinstance(caught.value, SessionLost)
             assert caught.value.status == 404
             assert caught.value.reply is not None
-            assert caught.value.reply.code == -32601
+            assert caught.value.reply.code == METHOD_NOT_FOUND
         assert await peer.text("echo", {"text": "still"}) == "still"
 
 
@@ -181,7 +182,7 @@ async def test_parameter_headers_are_accepted_by_the_server() -> None:
             await peer.text("place", arguments)
         assert caught.value.status == 400
         assert caught.value.reply is not None
-        assert caught.value.reply.code == -32020
+        assert caught.value.reply.code == HEADER_MISMATCH
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)

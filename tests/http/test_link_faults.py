@@ -19,6 +19,7 @@ from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.serving import MessageLimits
 from mcptrio.testing import Holdings
+from tests.error_codes import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
 
 from .web import BATCHED, HANDSHAKE, MODERN, Handler, Seen, Wire, answer, call, eventually, linked, serving
 
@@ -125,12 +126,12 @@ async def test_broken_connection_fails_the_request(handler: Handler, text: str) 
 
 
 async def test_refusal_with_a_json_rpc_error_reports_that_error() -> None:
-    body = jsonrpc(id=2, error={"code": -32020, "message": "header mismatch", "data": {"header": "Mcp-Name"}})
+    body = jsonrpc(id=2, error={"code": HEADER_MISMATCH, "message": "header mismatch", "data": {"header": "Mcp-Name"}})
     error = await failure(replies(body, 400))
 
     assert error.status == 400
     assert error.reply is not None
-    assert (error.reply.code, error.reply.message) == (-32020, "header mismatch")
+    assert (error.reply.code, error.reply.message) == (HEADER_MISMATCH, "header mismatch")
     assert error.reply.data == {"header": "Mcp-Name"}
     assert str(error) == "HTTP 400: header mismatch"
 
@@ -140,7 +141,7 @@ async def test_credentials_repeated_by_a_server_are_not_shown(status: int) -> No
     async def echo(seen: Seen, wire: Wire) -> None:
         echoed = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
         if status == 400:
-            await wire.reply(jsonrpc(id=2, error={"code": -32600, "message": echoed}), status)
+            await wire.reply(jsonrpc(id=2, error={"code": INVALID_REQUEST, "message": echoed}), status)
         else:
             await wire.reply(echoed.encode(), status, content_type="text/plain")
 
@@ -323,9 +324,9 @@ async def test_answer_sent_byte_by_byte_is_read() -> None:
 
 async def test_error_without_an_id_answers_the_request() -> None:
     """The server could not read the id of the only request."""
-    body = jsonrpc(error={"code": -32700, "message": "what?"})
+    body = jsonrpc(error={"code": PARSE_ERROR, "message": "what?"})
     async with linked(replies(body)) as (link, _, _):
-        assert await link.exchange(call(), MODERN) == ErrorResponse(1, -32700, "what?")
+        assert await link.exchange(call(), MODERN) == ErrorResponse(1, PARSE_ERROR, "what?")
 
 
 async def test_numeric_id_returned_as_a_string_answers_the_request() -> None:

@@ -14,6 +14,7 @@ from attrs import define, field
 from mcptrio.errors import AuthorizationError, RequestFailed, SessionLost
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 from .web import HANDSHAKE, MODERN, SESSION, Seen, Wire, answer, begin, call, eventually, linked, serving, with_session
 
@@ -40,7 +41,7 @@ async def test_each_message_is_sent_in_one_post() -> None:
         await link.send(Notification("notifications/initialized"), HANDSHAKE)
         await link.exchange(call(), HANDSHAKE)
         await link.send(Response("s1", {"ok": 1}), HANDSHAKE)
-        await link.send(ErrorResponse("s2", -32601, "no"), HANDSHAKE)
+        await link.send(ErrorResponse("s2", METHOD_NOT_FOUND, "no"), HANDSHAKE)
 
         assert [seen.method for seen in web.seen] == ["POST"] * 5
         assert web.seen[3].message == {"jsonrpc": "2.0", "id": "s1", "result": {"ok": 1}}
@@ -151,7 +152,7 @@ async def test_invalid_session_id_fails_the_handshake(id: str) -> None:
 
 async def test_refused_handshake_starts_no_session() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
-        error = {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": -32602, "message": "no"}}
+        error = {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": INVALID_PARAMS, "message": "no"}}
         await wire.reply(error, mcp_session_id=SESSION)
 
     async with linked(handle) as (link, web, _):
@@ -213,7 +214,7 @@ async def test_lost_session_is_reported_until_a_new_one_starts(use: str) -> None
         if seen.method == "POST" and seen.message["method"] == "initialize":
             await wire.reply(answer(seen), mcp_session_id=known)
         elif seen.headers["mcp-session-id"] != known:
-            await wire.reply({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "gone"}}, 404)
+            await wire.reply({"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": "gone"}}, 404)
         else:
             await accept(seen, wire)
 
@@ -242,7 +243,11 @@ async def test_lost_session_is_reported_until_a_new_one_starts(use: str) -> None
 
 async def test_unknown_method_with_404_does_not_end_the_session() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
-        error = {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": -32601, "message": "no such method"}}
+        error = {
+            "jsonrpc": "2.0",
+            "id": seen.message["id"],
+            "error": {"code": METHOD_NOT_FOUND, "message": "no such method"},
+        }
         await wire.reply(error, 404)
 
     async with linked(with_session(handle)) as (link, _, _):
@@ -258,7 +263,7 @@ async def test_unknown_method_with_404_does_not_end_the_session() -> None:
     [
         (-32000, "Bad Request: No valid session ID provided", True),
         (-32000, "Bad Request: Server not initialized", False),
-        (-32602, "the session argument is missing", False),
+        (INVALID_PARAMS, "the session argument is missing", False),
     ],
 )
 async def test_400_means_a_lost_session_only_if_its_message_says_so(code: int, message: str, lost: bool) -> None:

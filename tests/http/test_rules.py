@@ -27,6 +27,7 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVE
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Notification, Request
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from tests.error_codes import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 
 MODERN = MODERN_VERSIONS[-1]
 META = {PROTOCOL_VERSION: MODERN, CLIENT_CAPABILITIES: {}}
@@ -69,34 +70,34 @@ def test_modern_request_needs_no_session() -> None:
     ("body", "sent", "expected"),
     [
         # 1. parse
-        (b"{", MATCHING, (400, -32700, None)),
-        (b"5", MATCHING, (400, -32600, None)),
-        ({"jsonrpc": "2.0", "id": 7, "method": 5}, MATCHING, (400, -32600, 7)),
+        (b"{", MATCHING, (400, PARSE_ERROR, None)),
+        (b"5", MATCHING, (400, INVALID_REQUEST, None)),
+        ({"jsonrpc": "2.0", "id": 7, "method": 5}, MATCHING, (400, INVALID_REQUEST, 7)),
         # 2. the envelope, even if the headers are valid
-        (request(name="t"), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={CLIENT_CAPABILITIES: {}}), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={**META, PROTOCOL_VERSION: 5}), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={**META, CLIENT_CAPABILITIES: []}), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), {}, (400, -32602, 7)),
-        (request(name="t", _meta={**META, CLIENT_INFO: None}), MATCHING, (400, -32602, 7)),
-        (request(name="t", _meta={**META, LOG_LEVEL: 5}), MATCHING, (400, -32602, 7)),
+        (request(name="t"), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={CLIENT_CAPABILITIES: {}}), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={**META, PROTOCOL_VERSION: 5}), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={**META, CLIENT_CAPABILITIES: []}), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), {}, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={**META, CLIENT_INFO: None}), MATCHING, (400, INVALID_PARAMS, 7)),
+        (request(name="t", _meta={**META, LOG_LEVEL: 5}), MATCHING, (400, INVALID_PARAMS, 7)),
         # 3. headers against body
-        (request(name="t", _meta=META), {}, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**MATCHING, "mcp_protocol_version": "x"}, (400, -32020, 7)),
-        (request(name="t", _meta={**META, PROTOCOL_VERSION: "x"}), MATCHING, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**MATCHING, "mcp_method": "x"}, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**MATCHING, "mcp_name": "x"}, (400, -32020, 7)),
+        (request(name="t", _meta=META), {}, (400, HEADER_MISMATCH, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_protocol_version": "x"}, (400, HEADER_MISMATCH, 7)),
+        (request(name="t", _meta={**META, PROTOCOL_VERSION: "x"}), MATCHING, (400, HEADER_MISMATCH, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_method": "x"}, (400, HEADER_MISMATCH, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_name": "x"}, (400, HEADER_MISMATCH, 7)),
         # equal as text, but the decoded header value differs or is not legal
-        (request(name=ENCODED, _meta=META), {**MATCHING, "mcp_name": ENCODED}, (400, -32020, 7)),
-        (request(name="Ã©", _meta=META), {**MATCHING, "mcp_name": "é"}, (400, -32020, 7)),
-        (request(name="a, a", _meta=META), {**MATCHING, "mcp_name": "a, b"}, (400, -32020, 7)),
+        (request(name=ENCODED, _meta=META), {**MATCHING, "mcp_name": ENCODED}, (400, HEADER_MISMATCH, 7)),
+        (request(name="Ã©", _meta=META), {**MATCHING, "mcp_name": "é"}, (400, HEADER_MISMATCH, 7)),
+        (request(name="a, a", _meta=META), {**MATCHING, "mcp_name": "a, b"}, (400, HEADER_MISMATCH, 7)),
         # 6. parameters
-        (request(name="t", arguments={"region": "eu"}, _meta=META), MATCHING, (400, -32020, 7)),
+        (request(name="t", arguments={"region": "eu"}, _meta=META), MATCHING, (400, HEADER_MISMATCH, 7)),
         # not for a per-request revision
-        ([request(name="t", _meta=META)], MATCHING, (400, -32600, None)),
-        ([request(name="t", _meta=META)], SESSION, (400, -32600, None)),
-        ({"jsonrpc": "2.0", "id": 7, "result": {}}, MATCHING, (400, -32600, None)),
+        ([request(name="t", _meta=META)], MATCHING, (400, INVALID_REQUEST, None)),
+        ([request(name="t", _meta=META)], SESSION, (400, INVALID_REQUEST, None)),
+        ({"jsonrpc": "2.0", "id": 7, "result": {}}, MATCHING, (400, INVALID_REQUEST, None)),
     ],
 )
 def test_first_failing_check_determines_the_refusal(
@@ -111,7 +112,7 @@ def test_repeated_header_is_refused_even_if_its_joined_values_match_the_body() -
 
     decision = check_post(twice, decode(json.dumps(request(name="t, t", _meta=META)).encode()), lambda tool: {})
 
-    assert refused(decision) == (400, -32020, 7)
+    assert refused(decision) == (400, HEADER_MISMATCH, 7)
 
 
 def test_unsupported_version_is_left_to_the_engine_before_parameters_are_checked() -> None:
@@ -163,7 +164,7 @@ def test_handshake_messages_are_routed_to_their_session() -> None:
     ],
 )
 def test_handshake_message_with_wrong_headers_is_refused(body: Any, sent: dict[str, str]) -> None:
-    assert refused(decide(body, **sent)) == (400, -32600, 7)
+    assert refused(decide(body, **sent)) == (400, INVALID_REQUEST, 7)
 
 
 def test_get_and_delete_need_a_session_of_a_handshake_revision() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 
+from mcptrio.abc import ASGIApp
 from mcptrio.http.engine import connection
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import serve_asgi
@@ -74,7 +75,7 @@ class App:
 
 @asynccontextmanager
 async def serving(
-    app: Any,
+    app: ASGIApp,
     *,
     limits: ConnectionLimits | None = None,
     shutdown: trio.Event | None = None,

@@ -17,6 +17,7 @@ from mcptrio.http.client.legacy_sse import SSEChannel, open_sse_channel
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Malformed, Notification, Request, Response
 from mcptrio.protocol.sse import encode
 from mcptrio.serving import MessageLimits
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 
 from .web import Handler, Seen, Web, Wire, eventually, serving
 
@@ -209,7 +210,7 @@ async def test_refused_request_gets_an_error_response(caplog: pytest.LogCaptureF
     async with opened(old.handle) as (channel, _):
         await channel.send([Request(1, "echo", {}), Notification("n"), [Request(2, "a"), Notification("b")]])
         first, second = await receive(channel, 2)
-        assert first == ErrorResponse(1, -32603, 'HTTP 500: "no thanks"')
+        assert first == ErrorResponse(1, INTERNAL_ERROR, 'HTTP 500: "no thanks"')
         assert isinstance(second, ErrorResponse)
         assert second.id == 2
         old.status = 202
@@ -226,11 +227,11 @@ async def test_error_in_a_refusal_is_the_response() -> None:
         if seen.method == "GET":
             await old.handle(seen, wire)
         else:
-            await wire.reply({"jsonrpc": "2.0", "error": {"code": -32602, "message": "no", "data": 5}}, 400)
+            await wire.reply({"jsonrpc": "2.0", "error": {"code": INVALID_PARAMS, "message": "no", "data": 5}}, 400)
 
     async with opened(handle) as (channel, _):
         await channel.send([Request(1, "x")])
-        assert await channel.receive() == [ErrorResponse(1, -32602, "HTTP 400: no", 5)]
+        assert await channel.receive() == [ErrorResponse(1, INVALID_PARAMS, "HTTP 400: no", 5)]
 
 
 @pytest.mark.parametrize("status", [404, 410])

@@ -13,7 +13,8 @@ from mcptrio.errors import AuthorizationError
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemorySessionStore
-from tests.guards import FunctionGuard
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST
+from tests.function_guard import FunctionGuard
 
 from .conftest import Starter, call
 from .web import eventually
@@ -45,7 +46,7 @@ async def test_failed_initialize_leaves_no_session(start: Starter) -> None:
     response = await server.client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
 
     assert "mcp-session-id" not in response.headers
-    assert response.json()["error"]["code"] == -32602
+    assert response.json()["error"]["code"] == INVALID_PARAMS
     assert server.engine.sessions == set()
 
 
@@ -309,7 +310,7 @@ async def test_batch_is_refused_in_revisions_without_batches(start: Starter) -> 
     for batch in ([call("echo")], [INITIALIZED], [call("echo", id=1), call("echo", id=2)]):
         response = await server.client.post(batch)
         assert response.status_code == 400
-        assert response.json()["error"]["code"] == -32600
+        assert response.json()["error"]["code"] == INVALID_REQUEST
 
 
 async def test_session_is_available_to_its_own_principal_only(start: Starter) -> None:
@@ -326,9 +327,9 @@ async def test_session_is_available_to_its_own_principal_only(start: Starter) ->
 
     assert (await server.client.post(call("echo"), authorization="alice")).status_code == 200
     assert (await server.client.post(call("echo"), authorization="mallory")).status_code == 404
-    nobody = await server.client.post(call("echo"))
-    assert nobody.status_code == 401
-    assert nobody.headers["www-authenticate"] == 'Bearer realm="x"'
+    anonymous = await server.client.post(call("echo"))
+    assert anonymous.status_code == 401
+    assert anonymous.headers["www-authenticate"] == 'Bearer realm="x"'
     assert (await server.client.post(call("echo"), authorization="weak")).status_code == 403
 
 

@@ -11,6 +11,7 @@ import trio
 
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPLimits
+from tests.error_codes import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
 from .conftest import ACCEPT, MODERN, Starter, call, modern_headers
 from .web import eventually
@@ -119,10 +120,10 @@ async def test_disconnect_cancels_the_handler(start: Starter, tool: str) -> None
 @pytest.mark.parametrize(
     ("method", "params", "status", "code"),
     [
-        ("tools/call", {"name": "nope"}, 400, -32602),
-        ("unknown/method", {}, 404, -32601),
-        ("initialize", {}, 404, -32601),
-        ("ping", {}, 404, -32601),
+        ("tools/call", {"name": "nope"}, 400, INVALID_PARAMS),
+        ("unknown/method", {}, 404, METHOD_NOT_FOUND),
+        ("initialize", {}, 404, METHOD_NOT_FOUND),
+        ("ping", {}, 404, METHOD_NOT_FOUND),
     ],
 )
 async def test_error_response_has_its_own_status(
@@ -146,7 +147,7 @@ async def test_error_for_an_unsupported_version_lists_the_supported_ones(start: 
     response = await server.client.http.post("/mcp", json=message, headers=headers)
 
     assert response.status_code == 400
-    assert response.json()["error"]["code"] == -32022
+    assert response.json()["error"]["code"] == UNSUPPORTED_PROTOCOL_VERSION
     assert MODERN in response.json()["error"]["data"]["supported"]
 
 

@@ -20,7 +20,8 @@ from mcptrio.http.engine.server import serve_asgi
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
-from tests.guards import FunctionGuard
+from tests.error_codes import INVALID_REQUEST, PARSE_ERROR
+from tests.function_guard import FunctionGuard
 from tests.http.raw_websocket import (
     BINARY,
     CLOSE,
@@ -242,7 +243,13 @@ async def test_malformed_websocket_message_is_answered_and_the_connection_stays_
 
     async with served.connected() as socket:
         await socket.initialize("2025-11-25")
-        for text, code in (("{", -32700), ("", -32700), ("[]", -32600), ("[[[[[[]]]]]]", -32600), ("7", -32600)):
+        for text, code in (
+            ("{", PARSE_ERROR),
+            ("", PARSE_ERROR),
+            ("[]", INVALID_REQUEST),
+            ("[[[[[[]]]]]]", INVALID_REQUEST),
+            ("7", INVALID_REQUEST),
+        ):
             await socket.text(text)
             assert (await socket.receive())["error"]["code"] == code
         assert (await socket.ask("ping"))["result"] == {}
@@ -310,7 +317,7 @@ async def test_host_and_origin_are_checked_as_for_a_post(start: Start) -> None:
     ):
         refused = await served.refused(*headers, host=host)
         assert refused.status == status == await served.post(*headers, host=host)
-        assert json.loads(refused.body)["error"]["code"] == -32600
+        assert json.loads(refused.body)["error"]["code"] == INVALID_REQUEST
     for host, headers in (("mcp.example.com", ()), (None, (fine,)), (None, ("origin: http://localhost:3000",))):
         socket = await Socket.open(served.port, upgrade(served.port, "/ws", *headers, host=host))
         socket.cut()

@@ -35,7 +35,7 @@ class OneChannel(EchoEngine):
         self._serve = serve
         self.principals: list[Principal | None] = []
 
-    async def serve(self, channel: Any, *, principal: Principal | None = None) -> None:
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
         self.principals.append(principal)
         await self._serve(channel)
 

@@ -16,7 +16,7 @@ import trio
 import trio.testing
 from attrs import define, field
 
-from mcptrio import ConfigError, Endpoint, Server, connect, tool
+from mcptrio import Client, ConfigError, Endpoint, Server, connect, tool
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.mcp_json import read_entry
 from mcptrio.errors import AuthorizationError, RequestFailed
@@ -71,7 +71,7 @@ async def test_every_revision_works_with_our_server(revision: str) -> None:
                 nursery.start_soon(shouted, client, f"größer {number}")
 
 
-async def shouted(client: Any, text: str) -> None:
+async def shouted(client: Client, text: str) -> None:
     result = await client.call_tool("shout", {"text": text})
     assert result.content[0].text == text.upper()
 

@@ -21,7 +21,7 @@ from attrs import frozen
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
+from tests.fresh_environment import ROOT, FreshEnvironment, create_environment
 from tests.processes import environment
 
 __all__: list[str] = []
@@ -41,7 +41,7 @@ class Instructions:
 class Installation:
     """The result of the instructions."""
 
-    there: Elsewhere
+    there: FreshEnvironment
     home: Path
     outputs: tuple[str, ...]
 
@@ -67,7 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     git = ("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com")
     for arguments in (("init", "-q", "-b", "main"), ("commit", "-q", "--allow-empty", "-m", "First")):
         subprocess.run([*git, *arguments], cwd=projects, env=environment(HOME=str(home)), check=True, timeout=60)
-    there = open_elsewhere(folder, folder / ".venv")
+    there = create_environment(folder, folder / ".venv")
     there.install(*(ROOT / project for project in says.projects))
     (folder / says.configuration_path).write_text(says.configuration)
     messages = []

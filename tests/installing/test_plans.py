@@ -202,7 +202,7 @@ def test_url_next_to_other_entries_is_removed_only_with_force(machine: Machine) 
 
 
 def test_url_alone_in_its_file_is_removed_with_a_backup(machine: Machine) -> None:
-    """No copy of a file before it shows that the entry is ours."""
+    """The installer created the file, so no backup can show that the entry is its own."""
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     plan_install(kind, path, "mcptrio", REACHED).carry_out()
     kept = plan_uninstall(kind, path, "mcptrio").carry_out()
@@ -213,7 +213,7 @@ def test_url_alone_in_its_file_is_removed_with_a_backup(machine: Machine) -> Non
 
 
 def test_url_of_an_earlier_installation_is_recognized(machine: Machine) -> None:
-    """By the backup of the file before it, or because it is equal."""
+    """The uninstaller recognizes its entry by the backup of the file before it, or because the URL is equal."""
     kind = HOSTS["windsurf"]
     path = written(kind, machine)
     plan_install(kind, path, "mcptrio", REACHED).carry_out()

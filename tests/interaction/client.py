@@ -99,10 +99,10 @@ class Peer:
     """One client.
 
     Attributes:
-        answers: its responses to the server's requests, by method.
-        asked: the server's requests in wire form: method and params.
-        received: all received messages, in order.
-        unread: the messages that :meth:`until` has not returned.
+        answers: Its responses to the server's requests, by method.
+        asked: The server's requests in wire form: method and params.
+        received: All received messages, in order.
+        unread: The messages that :meth:`until` has not returned.
     """
 
     revision: str
@@ -210,7 +210,7 @@ class Peer:
         """Send any message unchanged: a dict, or a list for a batch.
 
         Args:
-            headers: replace or extend the usual ones; an empty value removes one (HTTP).
+            headers: Replace or extend the usual ones; an empty value removes one (HTTP).
         """
         id = message.get("id") if isinstance(message, dict) else None
         call = Call(id, self)

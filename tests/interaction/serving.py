@@ -43,7 +43,7 @@ class Serve:
     """Starts a server with these functions (or plugins), and a client that has begun the handshake.
 
     Attributes:
-        server: the last one started.
+        server: The last one started.
     """
 
     revision: str
@@ -103,7 +103,7 @@ class Serve:
         """Connect another client.
 
         Args:
-            principal: the caller; not over HTTP, SSE and WebSocket, where headers identify the caller.
+            principal: The caller; not over HTTP, SSE and WebSocket, where headers identify the caller.
         """
         peer = Peer(
             revision=revision or self.revision,

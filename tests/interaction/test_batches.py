@@ -7,6 +7,7 @@ from typing import Any
 import trio
 
 from mcptrio import Context, tool
+from tests.error_codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from tests.interaction.applies import BATCHES, HANDSHAKE, only, without
 from tests.interaction.client import CAPABILITIES, INFO, VERSION, Peer
 from tests.interaction.serving import Serve
@@ -53,7 +54,7 @@ async def test_errors_and_results_share_an_array(serve: Serve) -> None:
     answers = await _answers(peer, [_call(1001, "a"), {"jsonrpc": "2.0", "id": 1002, "method": "nobody/knows"}])
 
     assert answers[1001]["result"]["content"][0]["text"] == "a"
-    assert answers[1002]["error"]["code"] == -32601
+    assert answers[1002]["error"]["code"] == METHOD_NOT_FOUND
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
@@ -115,7 +116,7 @@ async def test_initialize_is_refused_inside_a_batch(serve: Serve) -> None:
     await peer.send([{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, _call(2, "a")])
     refusal = await peer.until(lambda value: "error" in value)
 
-    assert refusal["error"]["code"] == -32600
+    assert refusal["error"]["code"] == INVALID_REQUEST
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
@@ -137,7 +138,7 @@ async def test_request_with_an_envelope_is_refused_inside_a_batch(serve: Serve) 
     await peer.send([modern, _call(1002, "b")])
     refusal = await peer.until(lambda value: "error" in value)
 
-    assert refusal["error"]["code"] == -32600
+    assert refusal["error"]["code"] == INVALID_REQUEST
 
 
 @without(revisions=BATCHES, because="2025-03-26 has batches")
@@ -147,7 +148,7 @@ async def test_array_is_refused_in_revisions_without_batches(serve: Serve) -> No
     call = await peer.send([_call(1001, "a"), _call(1002, "b")])
     refusal = await peer.until(lambda value: "error" in value)
 
-    assert refusal["error"]["code"] == -32600
+    assert refusal["error"]["code"] == INVALID_REQUEST
     assert "id" not in refusal
     assert call.exchange is None or call.exchange.status == 400
     assert await peer.text("echo", {"text": "a"}) == "a"
@@ -160,7 +161,7 @@ async def test_empty_array_is_refused(serve: Serve) -> None:
     await peer.send_bytes(b"[]")
     refusal = await peer.until(lambda value: "error" in value)
 
-    assert refusal["error"]["code"] == -32600
+    assert refusal["error"]["code"] == INVALID_REQUEST
 
 
 @only(revisions=BATCHES, transports=["stdio", "http"], because="in memory there are messages, not any JSON")
@@ -170,4 +171,4 @@ async def test_malformed_batch_item_gets_its_own_error(serve: Serve) -> None:
     await peer.send([3, _call(1001, "a")])
     array = await peer.until(lambda value: isinstance(value, list))
 
-    assert sorted(answer.get("error", {}).get("code", 0) for answer in array) == [-32600, 0]
+    assert sorted(answer.get("error", {}).get("code", 0) for answer in array) == [INVALID_REQUEST, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcptrio import Context, prompt, resource, tool
 from mcptrio.serving import ServerLimits
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time, without
 from tests.interaction.serving import Serve
 
@@ -143,7 +144,7 @@ async def test_more_subscriptions_than_the_limit_are_refused(serve: Serve) -> No
     for name in ("a", "b", "b"):
         await peer.request("resources/subscribe", {"uri": f"memo://{name}"})
 
-    assert (await peer.error("resources/subscribe", {"uri": "memo://c"}))["code"] == -32602
+    assert (await peer.error("resources/subscribe", {"uri": "memo://c"}))["code"] == INVALID_PARAMS
 
 
 @only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP there is no stream before that")

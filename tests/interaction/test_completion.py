@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from mcptrio import Context, completion, prompt, resource
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 from tests.interaction.applies import SINCE_2025_06, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -136,7 +137,7 @@ async def test_unknown_reference_or_argument_is_invalid_params(serve: Serve) -> 
     ):
         error = await peer.error("completion/complete", {"ref": ref, "argument": {"name": argument, "value": ""}})
 
-        assert error["code"] == -32602, ref
+        assert error["code"] == INVALID_PARAMS, ref
 
 
 async def test_completion_value_over_the_length_limit_is_refused(serve: Serve) -> None:
@@ -145,7 +146,7 @@ async def test_completion_value_over_the_length_limit_is_refused(serve: Serve) -
     params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": "a" * 5000}}
     error = await peer.error("completion/complete", params)
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
@@ -172,7 +173,7 @@ async def test_error_of_a_completion_function_is_not_disclosed(serve: Serve) -> 
     params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": ""}}
     error = await peer.error("completion/complete", params)
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "secret" not in str(error)
 
 

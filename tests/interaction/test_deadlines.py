@@ -10,6 +10,7 @@ import trio
 
 from mcptrio import Context, prompt, resource, tool
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import only
 from tests.interaction.serving import Serve
 
@@ -101,7 +102,7 @@ async def _timed_out(call: Any, seconds: float) -> None:
     start = trio.current_time()
     error = await call.error()
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "timed out" in error["message"]
     assert error["data"]["timeout"] == pytest.approx(seconds, abs=0.2)
     assert trio.current_time() - start == pytest.approx(seconds, abs=0.2)
@@ -215,7 +216,7 @@ async def test_timeout_ends_a_call_on_every_transport(serve: Serve) -> None:
 
     error = await (await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 0.05})).error()
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "timed out" in error["message"]
 
 

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from mcptrio import Context, Server, hookimpl, tool
 from mcptrio.serving import Timeouts
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.serving import Serve
 
@@ -96,7 +97,7 @@ async def test_new_requests_are_refused_during_the_shutdown(serve: Serve) -> Non
     if serve.transport not in ("http", "sse"):
         # HTTP refuses new connections; an open channel is still answered.
         error = await peer.error("tools/list")
-        assert error["code"] == -32603
+        assert error["code"] == INTERNAL_ERROR
         assert "stopping" in error["message"]
     work.release.set()
 

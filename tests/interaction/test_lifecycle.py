@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcptrio import tool
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.client import CAPABILITIES, INFO, VERSION
 from tests.interaction.serving import Serve
@@ -44,7 +45,7 @@ async def test_initialize_without_a_version_is_refused_and_can_be_repeated(serve
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
-    assert (await peer.error("initialize", {"capabilities": {}, "clientInfo": INFO}))["code"] == -32602
+    assert (await peer.error("initialize", {"capabilities": {}, "clientInfo": INFO}))["code"] == INVALID_PARAMS
 
     await peer.begin()
     assert await peer.text("echo", {"text": "a"}) == "a"
@@ -57,7 +58,7 @@ async def test_initialize_with_capabilities_of_a_wrong_type_is_refused(serve: Se
 
     error = await peer.error("initialize", {"protocolVersion": peer.revision, "capabilities": 3, "clientInfo": INFO})
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
     assert "capabilities" in error["message"]
 
 
@@ -68,7 +69,7 @@ async def test_request_before_initialize_is_refused(serve: Serve) -> None:
 
     error = await peer.error("tools/call", {"name": "echo", "arguments": {"text": "a"}})
 
-    assert error["code"] == -32600
+    assert error["code"] == INVALID_REQUEST
     assert "initialize" in error["message"]
 
 
@@ -113,7 +114,7 @@ async def test_second_initialize_is_refused_and_changes_nothing(serve: Serve) ->
     other = next(revision for revision in HANDSHAKE if revision != serve.revision)
     error = await peer.error("initialize", {"protocolVersion": other, "capabilities": {}, "clientInfo": INFO})
 
-    assert error["code"] == -32600
+    assert error["code"] == INVALID_REQUEST
     assert await peer.text("echo", {"text": "a"}) == "a"
     (session,) = (s for s in serve.server.status.sessions if s.revision)
     assert session.revision == serve.revision
@@ -172,7 +173,7 @@ async def test_error_for_an_unsupported_version_in_the_envelope_lists_the_suppor
     call = await peer.start("tools/list", meta={VERSION: "2031-01-01"}, headers={"mcp-protocol-version": "2031-01-01"})
 
     error = await call.error()
-    assert error["code"] == -32022
+    assert error["code"] == UNSUPPORTED_PROTOCOL_VERSION
     assert error["data"] == {"supported": ["2026-07-28"], "requested": "2031-01-01"}
     if call.exchange is not None:
         assert call.exchange.status == 400
@@ -184,7 +185,7 @@ async def test_handshake_revision_in_the_envelope_is_refused(serve: Serve) -> No
 
     call = await peer.start("tools/list", meta={VERSION: "2025-11-25"}, headers={"mcp-protocol-version": "2025-11-25"})
 
-    assert (await call.error())["code"] == -32022
+    assert (await call.error())["code"] == UNSUPPORTED_PROTOCOL_VERSION
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
@@ -195,7 +196,7 @@ async def test_envelope_without_capabilities_is_refused(serve: Serve) -> None:
     call = await peer.send(message)
 
     error = await call.error()
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
     assert CAPABILITIES in error["message"]
 
 
@@ -235,7 +236,7 @@ async def test_initialize_with_an_envelope_is_refused(serve: Serve) -> None:
 
     call = await peer.start("initialize", {"protocolVersion": "2026-07-28", "capabilities": {}, "clientInfo": INFO})
 
-    assert (await call.error())["code"] == -32601
+    assert (await call.error())["code"] == METHOD_NOT_FOUND
 
 
 @only(transports=["memory", "stdio"], because="an HTTP client has no channel to close")

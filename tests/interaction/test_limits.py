@@ -10,6 +10,7 @@ from mcptrio import Server, connect, tool
 from mcptrio.errors import Overloaded, RequestFailed
 from mcptrio.serving import ServerLimits, memory_channel_pair
 from mcptrio.types import CallToolResult
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.client import INFO, Call
 from tests.interaction.serving import Serve
@@ -31,7 +32,7 @@ class Hold:
 async def _refused(call: Call, limit: str) -> None:
     error = await call.error()
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert limit in error["message"]
     assert error["data"]["retryAfter"] > 0
     if call.exchange is not None:

@@ -8,6 +8,7 @@ import trio
 
 from mcptrio import prompt, resource, tool
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 from tests.interaction.applies import MODERN, only
 from tests.interaction.client import SUBSCRIPTION_ID, Call, Peer
 from tests.interaction.serving import Serve
@@ -166,7 +167,7 @@ async def test_streams_over_the_limit_are_refused(serve: Serve) -> None:
     call = await peer.start(LISTEN, {"notifications": {"toolsListChanged": True}})
     error = await call.error()
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "2 streams" in error["message"]
     assert error["data"]["retryAfter"] > 0
     if call.exchange is not None:
@@ -181,7 +182,7 @@ async def test_uris_over_the_limit_are_refused(serve: Serve) -> None:
     wanted = {"resourceSubscriptions": ["memo://a", "memo://b", "memo://c"]}
     error = await peer.error(LISTEN, {"notifications": wanted})
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
 
 
 @only(revisions=MODERN, because=ONLY)
@@ -194,4 +195,4 @@ async def test_filter_of_another_type_is_refused(serve: Serve) -> None:
         {"notifications": {"toolsListChanged": 1}},
         {"notifications": {"resourceSubscriptions": "memo://a"}},
     ):
-        assert (await peer.error(LISTEN, params))["code"] == -32602
+        assert (await peer.error(LISTEN, params))["code"] == INVALID_PARAMS

@@ -10,6 +10,7 @@ import trio.lowlevel
 
 from mcptrio import Context, PluginSetup, hookimpl, tool
 from mcptrio.serving import ServerLimits
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import HANDSHAKE, MODERN, only, real_time
 from tests.interaction.client import LOG_LEVEL, Peer
 from tests.interaction.serving import Serve
@@ -58,7 +59,7 @@ def thread() -> str:
 
 @tool
 async def secrets(ctx: Context) -> str:
-    """Log what must not leave the house."""
+    """Log secrets."""
     await ctx.warning("Authorization: Bearer abcdefghijklmnop")
     await ctx.warning({"password": "hunter2", "deep": [{"api_key": "xyz123", "name": "ann"}]})
     log.warning("connecting to postgres://admin:hunter2@db/prod")
@@ -137,7 +138,7 @@ async def test_unknown_level_is_refused(serve: Serve) -> None:
     else:
         error = await (await peer.start_call("every_level", meta={LOG_LEVEL: "loud"})).error()
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
     assert "loud" in error["message"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio import Context, hookimpl, tool
+from mcptrio import Context, RequestView, hookimpl, tool
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.serving import Timeouts
 from tests.interaction.applies import MODERN, only
@@ -31,7 +31,7 @@ class Counter:
     def setup(self, server: PluginSetup) -> None:
         server.add_middleware(self.keep_back)
 
-    async def keep_back(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+    async def keep_back(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         result = await proceed()
         if request.method == "tools/call" and self.keeps_back:
             self.reached.set()

@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from mcptrio import tool
+from tests.error_codes import INVALID_REQUEST, PARSE_ERROR
 from tests.interaction.applies import BYTES, HANDSHAKE, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -57,7 +58,7 @@ async def test_id_of_another_type_is_refused(serve: Serve) -> None:
         message = {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": peer.params({})}
         answer = await _refused(peer, json.dumps(message).encode())
 
-        assert answer["error"]["code"] == -32600
+        assert answer["error"]["code"] == INVALID_REQUEST
         assert answer.get("id") is None
 
 
@@ -78,7 +79,7 @@ async def test_duplicate_id_is_refused_and_the_first_request_continues(serve: Se
 
     second = await peer.start("tools/list", id="same")
 
-    assert (await second.error())["code"] == -32600
+    assert (await second.error())["code"] == INVALID_REQUEST
     assert not first.arrived.is_set()
     assert [r.id for s in serve.server.status.sessions for r in s.requests] == ["same"]
 
@@ -91,7 +92,7 @@ async def test_id_that_is_in_flight_is_refused_on_another_stream_of_the_session(
 
     second = await peer.start("tools/list", id="same")
 
-    assert (await second.error())["code"] == -32600
+    assert (await second.error())["code"] == INVALID_REQUEST
     assert first.answer is None
 
 
@@ -109,7 +110,7 @@ async def test_invalid_json_is_a_parse_error_and_the_session_continues(serve: Se
     for data in (b"{", b"nonsense", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"', b"\xff\xfe"):
         message = await _refused(peer, data)
 
-        assert message["error"]["code"] == -32700
+        assert message["error"]["code"] == PARSE_ERROR
         assert "id" not in message
     assert await peer.text("echo", {"text": "a"}) == "a"
 
@@ -135,7 +136,7 @@ async def test_json_that_is_not_a_message_is_an_invalid_request(serve: Serve) ->
     for value in NO_MESSAGES:
         message = await _refused(peer, json.dumps(value).encode())
 
-        assert message["error"]["code"] == -32600, value
+        assert message["error"]["code"] == INVALID_REQUEST, value
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
@@ -147,7 +148,7 @@ async def test_line_over_the_size_limit_is_refused_and_the_next_one_is_read(serv
         nursery.start_soon(peer.send_bytes, b'{"a": "' + b"x" * 5_000_000 + b'"}')
         message = await peer.until(lambda message: "error" in message)
 
-    assert message["error"]["code"] == -32600
+    assert message["error"]["code"] == INVALID_REQUEST
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
@@ -174,7 +175,7 @@ async def test_too_deeply_nested_message_is_refused(serve: Serve) -> None:
         peer, b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"a": %s}}' % deep.encode()
     )
 
-    assert message["error"]["code"] == -32600
+    assert message["error"]["code"] == INVALID_REQUEST
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 

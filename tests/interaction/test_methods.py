@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mcptrio import Context, prompt, resource, tool
+from tests.error_codes import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from tests.interaction.applies import HANDSHAKE, MODERN, REVISIONS, only, without
 from tests.interaction.serving import Serve
 
@@ -87,7 +94,7 @@ async def test_unknown_method_is_not_found(serve: Serve) -> None:
     for method in ("nobody/knows", "tools/listt", "rpc.discover", "tools/call/x", "notifications/cancelled"):
         call = await peer.start(method)
 
-        assert (await call.error())["code"] == -32601
+        assert (await call.error())["code"] == METHOD_NOT_FOUND
         if call.exchange is not None and not peer.handshake:
             assert call.exchange.status == 404
 
@@ -96,7 +103,7 @@ async def test_method_of_an_unadvertised_capability_is_not_found(serve: Serve) -
     peer = await serve(echo)
 
     for method in ("resources/list", "resources/templates/list", "prompts/list", "resources/subscribe"):
-        assert (await peer.error(method, {"uri": "memo://one"}))["code"] == -32601
+        assert (await peer.error(method, {"uri": "memo://one"}))["code"] == METHOD_NOT_FOUND
 
 
 @only(revisions=MODERN, because="these methods were removed in 2026-07-28")
@@ -104,7 +111,7 @@ async def test_removed_method_is_not_found(serve: Serve) -> None:
     peer = await serve(echo, memo)
 
     for method in ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
-        assert (await peer.error(method, {"level": "info", "uri": "memo://one"}))["code"] == -32601
+        assert (await peer.error(method, {"level": "info", "uri": "memo://one"}))["code"] == METHOD_NOT_FOUND
 
 
 @only(revisions=HANDSHAKE, because="these methods are new in 2026-07-28")
@@ -112,14 +119,14 @@ async def test_method_of_a_later_revision_is_not_found(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("server/discover", "subscriptions/listen"):
-        assert (await peer.error(method, {"notifications": {}}))["code"] == -32601
+        assert (await peer.error(method, {"notifications": {}}))["code"] == METHOD_NOT_FOUND
 
 
 async def test_client_method_is_not_found_on_the_server(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("sampling/createMessage", "elicitation/create", "roots/list"):
-        assert (await peer.error(method))["code"] == -32601
+        assert (await peer.error(method))["code"] == METHOD_NOT_FOUND
 
 
 async def test_server_request_without_the_client_capability_is_not_sent(serve: Serve) -> None:
@@ -132,7 +139,7 @@ async def test_server_request_without_the_client_capability_is_not_sent(serve: S
     assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
     assert peer.asked == []
     if not peer.handshake:
-        assert error["code"] == -32021
+        assert error["code"] == MISSING_CLIENT_CAPABILITY
         assert call.exchange is None or call.exchange.status == 400
 
 
@@ -142,7 +149,7 @@ async def test_handshake_client_never_gets_an_error_code_of_a_later_revision(ser
 
     error = await (await peer.start_call("sample")).error()
 
-    assert error["code"] not in (-32020, -32021, -32022)
+    assert error["code"] not in (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 
 
 @only(revisions=MODERN, because="capabilities come with every request there")
@@ -152,7 +159,7 @@ async def test_capabilities_of_one_request_do_not_apply_to_the_next(serve: Serve
 
     peer.capabilities = {}
 
-    assert (await (await peer.start_call("sample")).error())["code"] == -32021
+    assert (await (await peer.start_call("sample")).error())["code"] == MISSING_CLIENT_CAPABILITY
 
 
 @only(revisions=REVISIONS[:1], because="2024-11-05 has no capability for completion")
@@ -172,7 +179,7 @@ async def test_completion_is_not_found_without_completions(serve: Serve) -> None
     ref = {"type": "ref/prompt", "name": "greet"}
     error = await peer.error("completion/complete", {"ref": ref, "argument": {"name": "name", "value": ""}})
 
-    assert error["code"] == -32601
+    assert error["code"] == METHOD_NOT_FOUND
 
 
 MALFORMED: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -194,5 +201,5 @@ async def test_error_about_malformed_params_names_the_place(serve: Serve) -> Non
 
         # Over HTTP in 2026-07-28, the header that repeats a name is checked first.
         header = call.exchange is not None and not peer.handshake
-        assert error["code"] in ((-32602, -32020) if header else (-32602,))
+        assert error["code"] in ((INVALID_PARAMS, HEADER_MISMATCH) if header else (INVALID_PARAMS,))
         assert where in error["message"].lower()

@@ -1,7 +1,8 @@
-"""What observers are told of tasks that end, and how an operator cancels one."""
+"""The events that observers receive when tasks end, and how an operator cancels one."""
 
 from __future__ import annotations
 
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import MODERN, only
 from tests.interaction.serving import Serve
 from tests.interaction.test_observers import Told
@@ -21,8 +22,8 @@ async def test_observer_is_notified_how_each_task_ends(serve: Serve) -> None:
     assert {name: (each.outcome, each.code) for name, each in found.items()} == {
         "dig_in_thread": ("result", None),
         "refuse": ("tool_error", None),
-        "break_off": ("error", -32603),
-        "dig_in_time": ("timeout", -32603),
+        "break_off": ("error", INTERNAL_ERROR),
+        "dig_in_time": ("timeout", INTERNAL_ERROR),
     }
     assert found["break_off"].message == "no site"
     assert {each.id for each in watching.tasks} == {id[:6] for id in ids}

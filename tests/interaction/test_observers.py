@@ -11,6 +11,7 @@ import trio
 
 from mcptrio import Context, MCPError, PluginSetup, ToolError, hookimpl, tool
 from mcptrio.serving import Observer, RequestEnded, ServerLimits, ServerSettings, SessionEnded, TaskEnded
+from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.serving import Serve
 
@@ -96,7 +97,7 @@ async def test_observer_is_notified_how_each_request_ends(serve: Serve) -> None:
         ("add", "result", None),
         ("fail", "tool_error", None),
         ("refuse", "error", -32050),
-        ("late", "timeout", -32603),
+        ("late", "timeout", INTERNAL_ERROR),
     ]
     assert calls[2].message == "not today"
     assert calls[3].seconds == pytest.approx(0.2, abs=5)

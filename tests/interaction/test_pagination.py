@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from mcptrio import prompt, resource, tool
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import MODERN, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -147,7 +148,7 @@ async def test_invented_cursor_is_refused(serve: Serve) -> None:
     for cursor in ("", "x", "AAAA", foreign, "A" * 10_000, base64.b64encode(b"tool\0nine\0first").decode(), "\u2028"):
         error = await peer.error("tools/list", {"cursor": cursor})
 
-        assert error["code"] == -32602, cursor
+        assert error["code"] == INVALID_PARAMS, cursor
         assert "cursor" in error["message"]
 
 

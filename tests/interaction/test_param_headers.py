@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from mcptrio import Header, Server, resource, tool
+from tests.error_codes import HEADER_MISMATCH
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.client import Call, Peer
 from tests.interaction.serving import Serve
@@ -40,7 +41,7 @@ async def _call(peer: Peer, arguments: dict[str, Any], **headers: str) -> Call:
 async def _mismatch(call: Call) -> None:
     error = await call.error()
 
-    assert error["code"] == -32020
+    assert error["code"] == HEADER_MISMATCH
     assert call.exchange is not None
     assert call.exchange.status == 400
     assert call.answer is not None

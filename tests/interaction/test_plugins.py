@@ -13,6 +13,7 @@ import trio
 from mcptrio import Context, PluginSetup, Server, hookimpl, tool
 from mcptrio.errors import PluginError
 from mcptrio.serving import PluginManager, ServerSettings
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import REVISIONS, only
 from tests.interaction.serving import Serve
 
@@ -187,7 +188,7 @@ async def test_quarantine_at_run_time_is_notified(serve: Serve) -> None:
     await peer.until("notifications/tools/list_changed")
 
     assert await _tools(peer) == ["good"]
-    assert (await (await peer.start_call("brittle")).error())["code"] == -32602
+    assert (await (await peer.start_call("brittle")).error())["code"] == INVALID_PARAMS
 
 
 class BadBehaviour:

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from mcptrio import Context, tool
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import SINCE_2025_03, only
 from tests.interaction.serving import Serve
 
@@ -64,7 +65,7 @@ async def test_token_of_another_type_is_ignored_or_refused(serve: Serve) -> None
     for token in tokens:
         answer = await (await peer.start_call("steps", {"values": [1]}, meta={"progressToken": token})).wait()
 
-        assert answer.get("error", {}).get("code", -32602) == -32602
+        assert answer.get("error", {}).get("code", INVALID_PARAMS) == INVALID_PARAMS
     assert peer.notes(PROGRESS) == []
 
 

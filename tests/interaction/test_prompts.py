@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from mcptrio import Blob, Context, ToolError, prompt
 from mcptrio.types import EmbeddedResource, PromptMessage, TextContent, TextResourceContents
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 from tests.interaction.applies import SINCE_2025_06
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -22,7 +23,7 @@ async def review(code: str, strict: bool = False, rounds: int = 1) -> str:
     """Review some code.
 
     Args:
-        code: what to look at.
+        code: What to look at.
     """
     return f"Review {code!r}, strictly={strict}, {rounds} rounds"
 
@@ -77,7 +78,7 @@ async def test_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
     assert ("title" in listed) == (serve.revision in SINCE_2025_06)
     arguments = {argument["name"]: argument for argument in listed["arguments"]}
     assert arguments["code"]["required"] is True
-    assert arguments["code"]["description"] == "what to look at."
+    assert arguments["code"]["description"] == "What to look at."
     assert not arguments["strict"].get("required")
 
 
@@ -146,7 +147,7 @@ async def test_error_names_the_unknown_prompt_or_invalid_argument(serve: Serve) 
     ):
         error = await peer.error("prompts/get", {"name": name, "arguments": arguments})
 
-        assert error["code"] == -32602
+        assert error["code"] == INVALID_PARAMS
         assert what in error["message"]
 
 
@@ -161,7 +162,7 @@ async def test_unexpected_error_of_a_prompt_is_not_disclosed(serve: Serve) -> No
 
     error = await peer.error("prompts/get", {"name": "fails"})
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "secret" not in str(error)
 
 

@@ -13,6 +13,7 @@ import trio
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, tool
 from mcptrio.abc import Principal
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -122,8 +123,8 @@ async def test_calls_are_plain_unless_the_client_asks(serve: Serve) -> None:
     required = await peer.error("tools/call", {"name": "dig", "arguments": {}})
     never = await peer.error("tools/call", {"name": "look", "arguments": {}, "task": {}})
 
-    assert required == {"code": -32601, "message": "dig takes long: call it with `task`"}
-    assert never == {"code": -32601, "message": "look cannot be a task: call it without `task`"}
+    assert required == {"code": METHOD_NOT_FOUND, "message": "dig takes long: call it with `task`"}
+    assert never == {"code": METHOD_NOT_FOUND, "message": "look cannot be a task: call it without `task`"}
 
 
 @only(revisions=OLD, because=ONLY)
@@ -137,7 +138,7 @@ async def test_server_without_tasks_ignores_the_wish_for_one(serve: Serve) -> No
     result = await peer.request("tools/call", {"name": "look", "arguments": {}, "task": {"ttl": 5}})
 
     assert texts(result) == ["looked"]
-    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == -32601
+    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == METHOD_NOT_FOUND
 
 
 @only(revisions=OLD, because=ONLY)
@@ -227,7 +228,7 @@ async def test_failure_of_a_tool_is_a_failed_task(serve: Serve) -> None:
 
     assert (result["isError"], texts(result)) == (True, ["no stones left"])
     assert (await until(peer, refused, "failed"))["statusMessage"] == "no stones left"
-    assert error == {"code": -32603, "message": "no site", "data": {"site": 3}}
+    assert error == {"code": INTERNAL_ERROR, "message": "no site", "data": {"site": 3}}
     assert (await until(peer, broken, "failed"))["statusMessage"] == "no site"
 
 
@@ -243,7 +244,7 @@ async def test_cancelled_task_is_cancelled_at_once_and_only_once(serve: Serve) -
     again = await peer.error("tasks/cancel", {"taskId": id})
 
     assert (cancelled["taskId"], cancelled["status"]) == (id, "cancelled")
-    assert again["code"] == -32602
+    assert again["code"] == INVALID_PARAMS
     assert "got one that is cancelled" in again["message"]
     assert (await waiting.error())["message"] == "the client has cancelled the task"
     await peer.eventually(lambda: site.ended == ["the client has cancelled the task"])
@@ -283,8 +284,8 @@ async def test_tasks_are_listed_for_their_principal_only(serve: Serve) -> None:
     assert await ada.request("tasks/list", {"cursor": page["nextCursor"]}) == {"tasks": []}
     assert await eve.request("tasks/list") == {"tasks": []}
     for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-        assert (await eve.error(method, {"taskId": ids[0]}))["code"] == -32602
-    assert (await eve.error("tasks/list", {"cursor": ids[0]}))["code"] == -32602
+        assert (await eve.error(method, {"taskId": ids[0]}))["code"] == INVALID_PARAMS
+    assert (await eve.error("tasks/list", {"cursor": ids[0]}))["code"] == INVALID_PARAMS
 
 
 @only(revisions=OLD, because=ONLY)
@@ -293,7 +294,7 @@ async def test_tasks_without_a_principal_are_not_listed(serve: Serve) -> None:
 
     error = await peer.error("tasks/list")
 
-    assert error["code"] == -32601
+    assert error["code"] == METHOD_NOT_FOUND
     assert "expected a client with an identity" in error["message"]
 
 
@@ -433,7 +434,7 @@ async def test_fallback_tools_leave_with_their_tool(serve: Serve) -> None:
     serve.server.remove_tool("dig")
 
     assert await names(peer) == []
-    assert (await peer.error("tools/call", {"name": "start_dig", "arguments": {}}))["code"] == -32602
+    assert (await peer.error("tools/call", {"name": "start_dig", "arguments": {}}))["code"] == INVALID_PARAMS
 
 
 def test_fallback_tools_need_a_required_task() -> None:

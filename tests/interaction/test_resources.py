@@ -6,6 +6,7 @@ import base64
 
 from mcptrio import Blob, Context, ResourceNotFound, ToolError, resource
 from mcptrio.types import TextResourceContents
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from tests.interaction.applies import MODERN, SINCE_2025_06, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -92,7 +93,7 @@ async def _not_found(peer: Peer, uri: str) -> None:
     call = await peer.start("resources/read", {"uri": uri})
     error = await call.error()
 
-    assert error["code"] == (-32602 if peer.revision in MODERN else -32002), uri
+    assert error["code"] == (INVALID_PARAMS if peer.revision in MODERN else RESOURCE_NOT_FOUND), uri
     assert error["data"] == {"uri": uri}
 
 
@@ -194,7 +195,7 @@ async def test_uri_over_the_length_limit_is_refused(serve: Serve) -> None:
 
     error = await peer.error("resources/read", {"uri": "notes://" + "a" * 9000})
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
 
 
 async def test_unexpected_error_of_a_resource_is_not_disclosed(serve: Serve) -> None:
@@ -202,7 +203,7 @@ async def test_unexpected_error_of_a_resource_is_not_disclosed(serve: Serve) -> 
 
     error = await peer.error("resources/read", {"uri": "memo://fails"})
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "secret" not in str(error)
 
 

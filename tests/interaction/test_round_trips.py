@@ -11,6 +11,7 @@ import trio
 from mcptrio import Context, tool
 from mcptrio.abc import Principal
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INVALID_PARAMS, URL_ELICITATION_REQUIRED
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only, without
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -167,7 +168,7 @@ async def test_state_of_other_keys_or_another_audience_is_refused(serve: Serve) 
         other = await serve(plugins=[Asking()], capabilities=FORMS, **options)
         error = await (await _go_on(other, "ask", first["requestState"], first=accept("a"))).error()
 
-        assert error["code"] == -32602
+        assert error["code"] == INVALID_PARAMS
 
 
 @only(revisions=MODERN, because=ROUNDS)
@@ -192,7 +193,7 @@ async def test_every_invalid_state_is_refused_with_the_same_message(
     errors.append(await (await _go_on(peer, "ask", state, other_arguments, first=accept("a"))).error())
     errors.append(await (await _go_on(peer, "charge", state, first=accept("a"))).error())
 
-    assert {error["code"] for error in errors} == {-32602}
+    assert {error["code"] for error in errors} == {INVALID_PARAMS}
     assert len({error["message"] for error in errors}) == 1
     assert "another request" in caplog.text
 
@@ -203,7 +204,7 @@ async def test_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
 
     states: list[Any] = [3, {}, [], "A" * 1001]
     for bad in states:
-        assert (await (await _go_on(peer, "ask", bad)).error())["code"] == -32602
+        assert (await (await _go_on(peer, "ask", bad)).error())["code"] == INVALID_PARAMS
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP headers say who asks")
@@ -216,7 +217,7 @@ async def test_state_of_another_principal_is_refused(serve: Serve, caplog: pytes
 
     error = await (await _go_on(bob, "ask", state, first=accept("b"))).error()
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
     assert "principal" in caplog.text
     assert (await (await _go_on(ann, "ask", state, first=accept("a"))).result())["inputRequests"]
 
@@ -232,7 +233,7 @@ async def test_expired_state_is_refused(
     monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
     error = await (await _go_on(peer, "ask", state, first=accept("a"))).error()
 
-    assert error["code"] == -32602
+    assert error["code"] == INVALID_PARAMS
     assert "expired" in caplog.text
 
 
@@ -258,7 +259,7 @@ async def test_invalid_answer_leaves_the_handler_waiting(serve: Serve) -> None:
     answers: list[Any] = [{"action": "accept", "content": {"value": 3}}, {"action": "maybe"}, 3, None, []]
     for bad in answers:
         error = await (await _go_on(peer, "ask", first["requestState"], first=bad)).error()
-        assert error["code"] == -32602
+        assert error["code"] == INVALID_PARAMS
 
     second = await (await _go_on(peer, "ask", first["requestState"], first=accept("a"))).result()
     assert list(second["inputRequests"]) == ["second"]
@@ -374,7 +375,7 @@ async def test_required_url_is_returned_before_the_work(serve: Serve) -> None:
     message = await (await peer.start_call("visit")).wait()
 
     if peer.handshake:
-        assert message["error"]["code"] == -32042
+        assert message["error"]["code"] == URL_ELICITATION_REQUIRED
         (elicitation,) = message["error"]["data"]["elicitations"]
         assert elicitation["elicitationId"] == "visit-1"
     else:

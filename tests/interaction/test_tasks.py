@@ -12,6 +12,7 @@ import trio
 from mcptrio import Context, Elicit, MCPError, Server, ToolError, tool
 from mcptrio.abc import Principal
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.client import SUBSCRIPTION_ID, Peer
 from tests.interaction.serving import Serve
@@ -181,7 +182,7 @@ async def test_extension_is_declared_if_a_tool_has_tasks(serve: Serve) -> None:
 
     peer = await serve(tool(plain), capabilities=CAPABLE)
     before = await peer.request("server/discover")
-    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == -32601
+    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == METHOD_NOT_FOUND
     serve.server.add_tool(plain, name="slow", task="optional")
     after = await peer.request("server/discover")
 
@@ -219,7 +220,7 @@ async def test_client_without_tasks_gets_the_result_or_an_error(serve: Serve) ->
         ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
     ):
         error = await peer.error(method, params)
-        assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, required), method
+        assert (error["code"], error["data"]["requiredCapabilities"]) == (MISSING_CLIENT_CAPABILITY, required), method
     assert site.started == 0
 
 
@@ -232,7 +233,7 @@ async def test_handshake_clients_get_plain_calls(serve: Serve) -> None:
     assert await peer.text("build") == "built"
     error = await peer.error("tools/call", {"name": "dig", "arguments": {}})
     assert "needs a client of 2026-07-28 with the extension io.modelcontextprotocol/tasks" in error["message"]
-    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == -32601
+    assert (await peer.error("tasks/get", {"taskId": "x"}))["code"] == METHOD_NOT_FOUND
 
 
 @only(revisions=MODERN, because=ONLY)
@@ -278,7 +279,7 @@ async def test_answer_that_does_not_fit_ends_the_task(serve: Serve) -> None:
     await answer(peer, id, {keys["Who is one?"]: {"action": "accept", "content": {"name": 7}}})
     failed = await ended(peer, id)
 
-    assert (failed["status"], failed["error"]["code"]) == ("failed", -32602)
+    assert (failed["status"], failed["error"]["code"]) == ("failed", INVALID_PARAMS)
     assert "inputRequests" not in failed
 
 
@@ -299,7 +300,7 @@ async def test_cancelled_task_ends_and_its_handler_too(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_each_kind_of_failure_has_its_end(serve: Serve) -> None:
+async def test_each_kind_of_failure_has_its_final_status(serve: Serve) -> None:
     peer = await serve(plugins=[Site()], capabilities=CAPABLE)
 
     refused = await ended(peer, (await begin(peer, "refuse"))["taskId"])
@@ -362,7 +363,7 @@ async def test_task_belongs_to_its_principal(serve: Serve) -> None:
     for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
         error = await eve.error(method, {"taskId": id, **more})
         assert (error["code"], error["message"]) == (
-            -32602,
+            INVALID_PARAMS,
             f"taskId: no task with this id, or it has expired or belongs to another user: {id!r}",
         )
     site.go_on.set()
@@ -420,7 +421,7 @@ async def test_task_ends_after_its_life_and_is_forgotten(serve: Serve) -> None:
     await trio.sleep(91)
     assert (await get(peer, id))["error"]["message"] == "dig timed out after 90 s"
     await trio.sleep(61)
-    assert (await peer.error("tasks/get", {"taskId": id}))["code"] == -32602
+    assert (await peer.error("tasks/get", {"taskId": id}))["code"] == INVALID_PARAMS
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from mcptrio import Context, InvalidParams, MCPError, ToolError, tool
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 from tests.interaction.applies import SINCE_2025_11, only
 from tests.interaction.serving import Serve
 
@@ -121,7 +122,7 @@ async def test_protocol_error_is_sent_as_an_error_response(serve: Serve) -> None
 async def test_specified_protocol_error_keeps_its_code(serve: Serve) -> None:
     peer = await serve(objects)
 
-    assert (await (await peer.start_call("objects")).error())["code"] == -32602
+    assert (await (await peer.start_call("objects")).error())["code"] == INVALID_PARAMS
 
 
 async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
@@ -130,7 +131,7 @@ async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     error = await (await peer.start_call("nobody")).error()
     misspelt = await (await peer.start_call("ad")).error()
 
-    assert (error["code"], error["message"]) == (-32602, "no such tool: `nobody`")
+    assert (error["code"], error["message"]) == (INVALID_PARAMS, "no such tool: `nobody`")
     assert misspelt["message"] == "no such tool: `ad`; did you mean `add`?"
 
 
@@ -152,7 +153,7 @@ async def test_invalid_arguments_are_reported_to_the_model_or_the_client(serve: 
             message = result["content"][0]["text"]
         else:
             error = await call.error()
-            assert error["code"] == -32602
+            assert error["code"] == INVALID_PARAMS
             message = error["message"]
         assert what in message, arguments
 
@@ -163,7 +164,7 @@ async def test_arguments_are_checked_against_a_handwritten_schema(serve: Serve) 
     message = await (await peer.start_call("checked", {"n": 4})).wait()
 
     assert "3" in str(message)
-    assert message.get("error", {}).get("code") == -32602 or message["result"]["isError"]
+    assert message.get("error", {}).get("code") == INVALID_PARAMS or message["result"]["isError"]
     assert await peer.text("checked", {"n": 3}) == "3"
 
 
@@ -173,7 +174,7 @@ async def test_result_that_violates_its_output_schema_is_an_internal_error(serve
     assert (await peer.call("promises", {"n": 3}))["content"][0]["text"]
     message = await (await peer.start_call("promises", {"n": "three"})).wait()
 
-    assert message["error"]["code"] == -32603
+    assert message["error"]["code"] == INTERNAL_ERROR
     assert "three" not in str(message)
 
 

@@ -120,7 +120,7 @@ async def sized(kind: Kind, count: int = 1) -> str:
     """Size things.
 
     Args:
-        kind: how large.
+        kind: How large.
     """
     return f"{count} {kind.name}"
 
@@ -262,7 +262,7 @@ async def test_listed_tool_reflects_its_signature(serve: Serve) -> None:
     schema = listed["inputSchema"]
     assert schema["type"] == "object"
     assert schema["required"] == ["kind"]
-    assert schema["properties"]["kind"]["description"] == "how large."
+    assert schema["properties"]["kind"]["description"] == "How large."
     assert schema["properties"]["count"]["default"] == 1
 
 

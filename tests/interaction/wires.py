@@ -140,7 +140,7 @@ class Exchange:
 class HTTPWire:
     """
     Args:
-        headers: sent with every request.
+        headers: Sent with every request.
     """
 
     port: int
@@ -220,7 +220,7 @@ class SSEWire:
     """The stream of 2024-11-05 and its POSTs, each on its own socket.
 
     Args:
-        headers: sent with every request.
+        headers: Sent with every request.
     """
 
     port: int

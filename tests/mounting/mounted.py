@@ -15,11 +15,11 @@ from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts, Form, Handlers, OpenURL
 from mcptrio.serving import MountOptions, ServerLimits, ServerSettings
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
-from tests.mounting import offered
+from tests.mounting import mounted_plugin
 
-__all__ = ["OFFERED", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
+__all__ = ["MOUNTED_PLUGIN", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
 
-OFFERED = Path(__file__).with_name("offered.py")
+MOUNTED_PLUGIN = Path(__file__).with_name("mounted_plugin.py")
 WAIT_TIMEOUT = 120.0
 """Seconds; only a failing test waits this long."""
 TIMEOUTS = ClientTimeouts(connect=WAIT_TIMEOUT / 2, probe=WAIT_TIMEOUT / 2)
@@ -31,7 +31,7 @@ WAITING = MountOptions(
 )
 
 
-def command(file: Path = OFFERED) -> Command:
+def command(file: Path = MOUNTED_PLUGIN) -> Command:
     return Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(file)])
 
 
@@ -87,16 +87,16 @@ async def mounted(
     """Run a server with a mounted server, and yield a client of it.
 
     Args:
-        target: the mounted server; by default a process. A server in this process is used if the client speaks another
+        target: The mounted server; by default a process. A server in this process is used if the client speaks another
             revision than the mounted server, because a process speaks the same revision on both sides.
-        upstream: the revision that is spoken with the mounted server.
-        revision: the revision that is spoken with our client.
+        upstream: The revision between the mounting server and the mounted one.
+        revision: The revision between the client and the mounting server.
     """
     options = evolve(options or WAITING, revision=upstream)
     with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
             if target is None and revision is not None and revision != upstream:
-                target = await stack.enter_async_context(Server(plugins=[offered]).open())
+                target = await stack.enter_async_context(Server(plugins=[mounted_plugin]).open())
             mount = Mount(target or command(), name="up", options=options)
             server = Server(plugins=[mount], settings=ServerSettings(limits=ServerLimits(parked=parked)))
             await stack.enter_async_context(server.open())

@@ -14,7 +14,7 @@ from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts
 from mcptrio.serving import MountOptions
 from tests.distributions import install, one_tool
-from tests.mounting.mounted import OFFERED, TIMEOUTS, WAIT_TIMEOUT, User, eventually, text
+from tests.mounting.mounted import MOUNTED_PLUGIN, TIMEOUTS, WAIT_TIMEOUT, User, eventually, text
 from tests.processes import environment, run
 
 __all__: list[str] = []
@@ -59,10 +59,10 @@ async def pid_of_the_next(client: Client) -> str:
 async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
     revision: str, how: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
+    (tmp_path / "mcptrio.toml").write_text("[plugins.mounted_plugin]\nisolate = true\n")
     user = User()
     async with served(
-        tmp_path, "--plugin", str(OFFERED), revision=revision, user=user, SECRET_OF_MINE="here"
+        tmp_path, "--plugin", str(MOUNTED_PLUGIN), revision=revision, user=user, SECRET_OF_MINE="here"
     ) as client:
         names = [tool.name for tool in await client.tools().all()]
         reports: list[float] = []
@@ -84,7 +84,7 @@ async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
         crashed = await client.call_tool("die", {"how": how})
         assert crashed.is_error
         ending = {"segfault": "SIGSEGV", "kill": "SIGKILL"}[how]
-        assert str(crashed.content[0].text) == f"offered: the plugin's process was ended by {ending}"  # type: ignore[union-attr]
+        assert str(crashed.content[0].text) == f"mounted_plugin: the plugin's process was ended by {ending}"  # type: ignore[union-attr]
         assert await pid_of_the_next(client) != before
 
 

@@ -26,12 +26,12 @@ from mcptrio.serving import (
     ServerSettings,
     memory_channel_pair,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.mounting.mounted import TIMEOUTS, WAIT_TIMEOUT, WAITING, User, command, eventually
 
 __all__: list[str] = []
 
-JUDGED = Path(__file__).with_name("judged.py")
+PRINCIPAL_PLUGIN = Path(__file__).with_name("principal_plugin.py")
 NEW, OLD = "2026-07-28", "2025-11-25"
 
 ANN = Principal(
@@ -62,7 +62,7 @@ class Parent:
 
 @asynccontextmanager
 async def isolated(*others: object) -> AsyncIterator[Parent]:
-    mount = Isolation().mount("judged", JUDGED)
+    mount = Isolation().mount("judged", PRINCIPAL_PLUGIN)
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount, *others], settings=ServerSettings(strict=True))
         async with server.open() as running, trio.open_nursery() as nursery:
@@ -132,15 +132,15 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
         isolated(OtherPlugin()) as parent,
         parent.client(ANN, revision) as ann,
         parent.client(BOB, revision) as bob,
-        parent.client(None, revision) as nobody,
+        parent.client(None, revision) as anonymous,
     ):
         assert await listed(ann) == everything | {"write", "vault_of_another_plugin"}
         assert await listed(bob) == {"vault_of_another_plugin"}
-        assert await listed(nobody) == {"write", "vault_of_another_plugin"}
+        assert await listed(anonymous) == {"write", "vault_of_another_plugin"}
 
         assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
         assert (await ann.read_resource("vault://gold")).contents[0].text == "gold"  # type: ignore[union-attr]
-        for client in (bob, nobody):
+        for client in (bob, anonymous):
             with pytest.raises(MCPError, match="no such tool: `vault`"):
                 await client.call_tool("vault")
             with pytest.raises(MCPError, match="not found"):
@@ -154,7 +154,7 @@ async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -
             assert (await client.call_tool("vault_of_another_plugin")).content[0].text == "not theirs to judge"  # type: ignore[union-attr]
 
         assert (await ann.complete("prompt", "greet", "whom", "")).values == ("ann",)
-        assert (await nobody.complete("prompt", "greet", "whom", "")).values == ("nobody",)
+        assert (await anonymous.complete("prompt", "greet", "whom", "")).values == ("nobody",)
         assert (await ann.complete("prompt", "vault_prompt", "what", "")).values == ("gold",)
 
         # The authorizer has changed its decision: calls change at once, lists within the cache time.
@@ -195,7 +195,7 @@ async def test_scopes_of_an_isolated_plugin_are_known_to_the_parent() -> None:
 
 async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
     with trio.fail_after(WAIT_TIMEOUT):
-        async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
+        async with mcptrio.connect(command(PRINCIPAL_PLUGIN), timeouts=TIMEOUTS) as client:
             identity = await who(client, FORGED)
             assert identity["principal"] is None
             assert identity["caller"].startswith("session:")
@@ -244,7 +244,7 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
 
 async def test_foreign_servers_do_not_receive_the_caller() -> None:
     """Neither a foreign mount nor a mount of an isolated process receives the caller."""
-    mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
+    mount = Mount(command(PRINCIPAL_PLUGIN), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open(), trio.open_nursery() as nursery:

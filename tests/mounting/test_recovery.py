@@ -15,7 +15,7 @@ from mcptrio import Client, Command, ConfigError, ConnectionClosed, Mount, Serve
 from mcptrio.client import Change, ClientTimeouts
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serving import MountOptions, MountStatus, memory_channel_pair
-from tests.mounting.mounted import OFFERED, WAIT_TIMEOUT, WAITING, command, eventually, mounted, text
+from tests.mounting.mounted import MOUNTED_PLUGIN, WAIT_TIMEOUT, WAITING, command, eventually, mounted, text
 
 __all__: list[str] = []
 
@@ -51,17 +51,17 @@ async def test_crash_fails_the_calls_in_flight_and_the_server_restarts(how: str,
 
 
 async def test_tools_of_a_disconnected_server_report_it(tmp_path: Path) -> None:
-    (tmp_path / "offered.py").write_text(OFFERED.read_text())
+    (tmp_path / "mounted_plugin.py").write_text(MOUNTED_PLUGIN.read_text())
     options = evolve(WAITING, ready_timeout=0.2)
-    async with mounted(command(tmp_path / "offered.py"), options=options) as (client, mount, _):
-        (tmp_path / "offered.py").unlink()
+    async with mounted(command(tmp_path / "mounted_plugin.py"), options=options) as (client, mount, _):
+        (tmp_path / "mounted_plugin.py").unlink()
         await client.call_tool("up_die", {"how": "kill"})
         away = await client.call_tool("up_pid")
         assert away.is_error
         assert "up is not connected" in str(away.content)
         assert mount.status.state in ("disconnected", "starting")
 
-        (tmp_path / "offered.py").write_text(OFFERED.read_text())
+        (tmp_path / "mounted_plugin.py").write_text(MOUNTED_PLUGIN.read_text())
 
         async def is_back() -> bool:
             return not (await client.call_tool("up_pid")).is_error

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from mcptrio import PluginSetup, Server, hookimpl, tool
 from mcptrio.errors import PluginError
@@ -30,9 +31,9 @@ class Plugin:
     """Records its events.
 
     Args:
-        enter, leave: awaited at entry and exit.
-        tasks: run in the background.
-        nursery: run in a nursery that the lifespan holds open.
+        enter, leave: Awaited at entry and exit.
+        tasks: Functions that run in the background.
+        nursery: Functions that run in a nursery that the lifespan holds open.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ async def test_lifespans_are_entered_in_order_and_exited_in_reverse() -> None:
     assert happened == ["enter a", "enter b", "enter c", "leave c", "leave b", "leave a"]
 
 
-async def test_lifespan_can_hold_a_nursery_open(autojump_clock: Any) -> None:
+async def test_lifespan_can_hold_a_nursery_open(autojump_clock: MockClock) -> None:
     """The lifespan is entered and exited in the same task, properly nested."""
     happened: list[str] = []
     beats: list[float] = []
@@ -128,7 +129,7 @@ async def test_lifespan_can_hold_a_nursery_open(autojump_clock: Any) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", None])
 async def test_failing_lifespan_affects_only_its_plugin_and_clients_are_notified(
-    revision: str | None, autojump_clock: Any
+    revision: str | None, autojump_clock: MockClock
 ) -> None:
     happened: list[str] = []
     server = Server(
@@ -154,7 +155,7 @@ async def test_failing_lifespan_affects_only_its_plugin_and_clients_are_notified
     assert happened[4:] == ["leave c", "leave a"]
 
 
-async def test_lifespan_that_returns_early_is_an_error(autojump_clock: Any) -> None:
+async def test_lifespan_that_returns_early_is_an_error(autojump_clock: MockClock) -> None:
     class Ends:
         @hookimpl
         def lifespan(self, server: Server) -> Any:
@@ -188,7 +189,7 @@ async def test_lifespan_that_fails_at_entry_quarantines_its_plugin(strict: bool)
     assert happened == ["enter a", "enter c", "leave c", "leave a"]
 
 
-async def test_lifespan_failure_ends_a_strict_server(autojump_clock: Any) -> None:
+async def test_lifespan_failure_ends_a_strict_server(autojump_clock: MockClock) -> None:
     happened: list[str] = []
     server = Server(
         plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,))],
@@ -220,7 +221,7 @@ async def test_lifespan_hook_with_another_result_is_an_error(hook: str, given: A
         assert failure.startswith(f"{hook} failed: ")
 
 
-async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autojump_clock: Any) -> None:
+async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autojump_clock: MockClock) -> None:
     """An exit may take its time, although the surrounding scopes are cancelled."""
     happened: list[str] = []
 
@@ -238,7 +239,7 @@ async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autoju
 
 
 async def test_hanging_exit_is_cancelled_and_the_others_continue(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has the rest of ``timeouts.shutdown``; the next exit has its own second."""
     happened: list[str] = []
@@ -262,7 +263,9 @@ async def test_hanging_exit_is_cancelled_and_the_others_continue(
     ]
 
 
-async def test_shielded_exit_does_not_delay_other_exits(autojump_clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_shielded_exit_does_not_delay_other_exits(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     happened: list[str] = []
 
     async def shielded() -> None:
@@ -287,7 +290,7 @@ async def test_failing_exit_is_logged_and_the_others_continue(caplog: pytest.Log
     assert "bad failed, and is left out: lifespan failed: no such luck" in caplog.text
 
 
-async def test_lifespan_entry_is_cancelled_with_the_server(autojump_clock: Any) -> None:
+async def test_lifespan_entry_is_cancelled_with_the_server(autojump_clock: MockClock) -> None:
     happened: list[str] = []
     server = Server(plugins=[Plugin("a", happened), Plugin("stuck", happened, enter=trio.sleep_forever)])
     with trio.move_on_after(2):
@@ -299,7 +302,7 @@ async def test_lifespan_entry_is_cancelled_with_the_server(autojump_clock: Any) 
     assert not server.is_open
 
 
-async def test_requests_end_before_the_first_lifespan_exits(autojump_clock: Any) -> None:
+async def test_requests_end_before_the_first_lifespan_exits(autojump_clock: MockClock) -> None:
     happened: list[str] = []
 
     @tool
@@ -324,7 +327,7 @@ async def test_requests_end_before_the_first_lifespan_exits(autojump_clock: Any)
 
 
 async def test_failing_background_task_is_restarted_with_backoff(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     starts: list[float] = []
 
@@ -342,7 +345,7 @@ async def test_failing_background_task_is_restarted_with_backoff(
     assert "RuntimeError: no such luck" in caplog.text
 
 
-async def test_long_running_background_task_is_restarted(autojump_clock: Any) -> None:
+async def test_long_running_background_task_is_restarted(autojump_clock: MockClock) -> None:
     starts: list[float] = []
 
     async def poll() -> None:
@@ -357,7 +360,7 @@ async def test_long_running_background_task_is_restarted(autojump_clock: Any) ->
     assert starts == pytest.approx([0, 1, 3, 7, 108, 110])
 
 
-async def test_background_task_that_returns_is_not_restarted(autojump_clock: Any) -> None:
+async def test_background_task_that_returns_is_not_restarted(autojump_clock: MockClock) -> None:
     starts: list[float] = []
 
     async def once() -> None:

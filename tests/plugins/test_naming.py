@@ -160,7 +160,7 @@ class Referring:
         """Search; {tool:add} adds, {tool:tell_all} tells, {tool:} is none.
 
         Args:
-            text: as {tool:add} has it.
+            text: As {tool:add} has it.
         """
         if text:
             raise ToolError(f"there is no {text}; {{tool:add}} adds it")
@@ -197,7 +197,7 @@ async def test_descriptions_refer_to_tools_by_their_listed_names(prefix: str | N
         listed = {each.name: each async for each in client.tools()}
         search = listed[f"{seen}search"]
         assert search.description == f"Search; {seen}add adds, {seen}tell_all tells, {{tool:}} is none."
-        assert search.input_schema["properties"]["text"]["description"] == f"as {seen}add has it."
+        assert search.input_schema["properties"]["text"]["description"] == f"As {seen}add has it."
         assert search.output_schema is not None
         assert search.output_schema["properties"]["description"]["description"] == f"See {seen}add."
         [asked] = [each async for each in client.prompts()]

@@ -240,7 +240,7 @@ def test_error_does_not_show_the_referenced_value(key: str, message: str) -> Non
     assert "hush-hush" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_setting_of_a_private_field_has_its_public_name() -> None:
+def test_setting_of_a_private_field_is_named_without_underscore() -> None:
     @frozen
     class Private:
         _level: int = 1

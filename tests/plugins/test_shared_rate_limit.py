@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from attrs import define, evolve
+from trio.testing import MockClock
 
 from mcptrio import Server
 from mcptrio.abc import Principal, QuotaStore, Stores, StoreStatus
@@ -61,7 +61,7 @@ async def replicas(stores: Stores, config: RateLimitConfig, count: int = 2) -> A
         ]
 
 
-async def test_rate_is_shared_by_all_replicas(autojump_clock: Any) -> None:
+async def test_rate_is_shared_by_all_replicas(autojump_clock: MockClock) -> None:
     async with replicas(memory_stores(), RateLimitConfig(per_second=2, burst=4)) as [one, two]:
         assert not await calls(one, 3, ANN)
         refused = await calls(two, 3, ANN)
@@ -73,7 +73,7 @@ async def test_rate_is_shared_by_all_replicas(autojump_clock: Any) -> None:
         assert len(await calls(one, 3, ANN)) == 1
 
 
-async def test_quotas_are_shared_by_all_replicas(autojump_clock: Any) -> None:
+async def test_quotas_are_shared_by_all_replicas(autojump_clock: MockClock) -> None:
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 4, "day": 6})
     async with replicas(memory_stores(), config) as [one, two]:
         assert not await calls(one, 2, ANN)
@@ -92,7 +92,7 @@ async def test_quotas_are_shared_by_all_replicas(autojump_clock: Any) -> None:
         assert refused.data["retryAfter"] == pytest.approx(86_400 / 6 - 2703, abs=1)
 
 
-async def test_repeated_refused_request_consumes_no_quota(autojump_clock: Any) -> None:
+async def test_repeated_refused_request_consumes_no_quota(autojump_clock: MockClock) -> None:
     """The shorter quotas are not consumed either, and the store is not queried."""
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"minute": 10, "day": 3})
     stores, quotas = faulty()
@@ -103,7 +103,7 @@ async def test_repeated_refused_request_consumes_no_quota(autojump_clock: Any) -
         assert not await calls(one, 1, ANN)
 
 
-async def test_weighted_tool_counts_as_several_requests_on_all_replicas(autojump_clock: Any) -> None:
+async def test_weighted_tool_counts_as_several_requests_on_all_replicas(autojump_clock: MockClock) -> None:
     config = RateLimitConfig(per_second=1, burst=10, quotas={"day": 25}, costs={"fail": 9, "write": 30})
     async with replicas(memory_stores(), config) as [one, two]:
         assert not await calls(one, 1, ANN, "fail")
@@ -119,7 +119,7 @@ async def test_weighted_tool_counts_as_several_requests_on_all_replicas(autojump
 
 
 async def test_each_replica_enforces_its_share_while_the_store_fails(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mcptrio.rate_limit")
     stores, quotas = faulty()
@@ -145,7 +145,7 @@ async def test_each_replica_enforces_its_share_while_the_store_fails(
     ]
 
 
-async def test_store_that_fails_repeatedly_does_not_reset_the_share(autojump_clock: Any) -> None:
+async def test_store_that_fails_repeatedly_does_not_reset_the_share(autojump_clock: MockClock) -> None:
     stores, quotas = faulty()
     async with replicas(stores, RateLimitConfig(per_second=1000, burst=1000, quotas={"day": 8}), 1) as [one]:
         refused = 0
@@ -160,7 +160,7 @@ async def test_store_that_fails_repeatedly_does_not_reset_the_share(autojump_clo
 
 
 async def test_share_is_of_the_replicas_at_the_time_of_the_failure(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     stores, quotas = faulty()
     seen = [5]
@@ -181,7 +181,7 @@ async def test_restart_does_not_reset_a_quota(tmp_path: Path) -> None:
             assert len(await calls(one, 2, ANN)) == refusals
 
 
-async def test_workers_without_a_store_limit_independently(autojump_clock: Any) -> None:
+async def test_workers_without_a_store_limit_independently(autojump_clock: MockClock) -> None:
     """Each worker limits like a single process."""
     limit = RateLimit(RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 3}))
     server = Server(plugins=[Desk(), limit])

@@ -312,15 +312,15 @@ async def test_record_contains_the_caller(tmp_path: Path) -> None:
         await calls(running, 1, principal)
         await calls(running, 1)
     lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    first, second, nobody = (json.loads(line) for line in lines)
+    first, second, anonymous = (json.loads(line) for line in lines)
     assert [first[name] for name in ("principal", "issuer", "client_id", "scopes")] == [
         "me",
         "https://id.example.com",
         "app",
         ["a", "b"],
     ]
-    assert first["caller"] == second["caller"] != nobody["caller"]
-    assert nobody["principal"] is None
+    assert first["caller"] == second["caller"] != anonymous["caller"]
+    assert anonymous["principal"] is None
     assert "zzz" not in lines[0]
 
 

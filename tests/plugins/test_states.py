@@ -31,7 +31,7 @@ class Part:
     """A plugin that starts and stops slowly.
 
     Args:
-        entering, leaving: seconds.
+        entering, leaving: Seconds that its lifespan takes to start and to stop.
     """
 
     number: int

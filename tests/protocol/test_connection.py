@@ -25,6 +25,7 @@ from mcptrio.protocol.model.lifecycle import Implementation, InitializeResult, P
 from mcptrio.protocol.model.methods import METHODS, Method, Side
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS, REVISIONS
 from mcptrio.protocol.state import Phase
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION
 
 __all__: list[str] = []
 
@@ -106,7 +107,7 @@ def test_refused_initialize_can_be_repeated() -> None:
 def test_invalid_initialize_changes_nothing(params: Any) -> None:
     peer = connection()
 
-    assert refused(peer, Request(1, "initialize", params)).code == -32602
+    assert refused(peer, Request(1, "initialize", params)).code == INVALID_PARAMS
     assert (peer.phase, peer.in_flight) == (Phase.NEW, {})
 
 
@@ -124,14 +125,14 @@ def test_only_ping_is_accepted_before_initialize() -> None:
     peer = connection()
 
     assert isinstance(peer.receive(Request(1, "ping")), RequestReceived)
-    assert refused(peer, Request(2, "tools/list")).code == -32600
+    assert refused(peer, Request(2, "tools/list")).code == INVALID_REQUEST
     assert isinstance(peer.receive(Notification("notifications/initialized")), Unexpected)
 
 
 def test_second_initialize_is_refused() -> None:
     peer = ready()
 
-    assert refused(peer, initialize(9)).code == -32600
+    assert refused(peer, initialize(9)).code == INVALID_REQUEST
 
 
 def test_both_eras_are_accepted_on_one_connection() -> None:
@@ -146,15 +147,21 @@ def test_both_eras_are_accepted_on_one_connection() -> None:
 @pytest.mark.parametrize(
     ("meta", "code"),
     [
-        ({_PREFIX + "protocolVersion": "1999-01-01", _PREFIX + "clientCapabilities": {}}, -32022),
+        ({_PREFIX + "protocolVersion": "1999-01-01", _PREFIX + "clientCapabilities": {}}, UNSUPPORTED_PROTOCOL_VERSION),
         # A handshake revision is refused in an envelope.
-        ({_PREFIX + "protocolVersion": "2025-11-25", _PREFIX + "clientCapabilities": {}}, -32022),
-        ({_PREFIX + "protocolVersion": MODERN}, -32602),
-        ({_PREFIX + "clientCapabilities": {}}, -32602),
-        ({_PREFIX + "protocolVersion": 5, _PREFIX + "clientCapabilities": {}}, -32602),
-        ({_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": []}, -32602),
-        ({_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": {}, _PREFIX + "logLevel": "x"}, -32602),
-        ({_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": {}, _PREFIX + "clientInfo": 1}, -32602),
+        ({_PREFIX + "protocolVersion": "2025-11-25", _PREFIX + "clientCapabilities": {}}, UNSUPPORTED_PROTOCOL_VERSION),
+        ({_PREFIX + "protocolVersion": MODERN}, INVALID_PARAMS),
+        ({_PREFIX + "clientCapabilities": {}}, INVALID_PARAMS),
+        ({_PREFIX + "protocolVersion": 5, _PREFIX + "clientCapabilities": {}}, INVALID_PARAMS),
+        ({_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": []}, INVALID_PARAMS),
+        (
+            {_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": {}, _PREFIX + "logLevel": "x"},
+            INVALID_PARAMS,
+        ),
+        (
+            {_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": {}, _PREFIX + "clientInfo": 1},
+            INVALID_PARAMS,
+        ),
     ],
 )
 def test_invalid_envelope_is_refused(meta: Any, code: int) -> None:
@@ -181,8 +188,8 @@ def test_envelope_similar_to_an_accepted_one_is_checked(meta: Any) -> None:
     for accepted in (modern(1, "tools/list"), modern(2, "tools/list", **known), modern(3, "tools/list", **known)):
         assert isinstance(peer.receive(accepted), RequestReceived)
 
-    assert refused(peer, modern(4, "tools/list", **{**known, **meta})).code == -32602
-    assert refused(peer, modern(5, "tools/list", **meta)).code == -32602
+    assert refused(peer, modern(4, "tools/list", **{**known, **meta})).code == INVALID_PARAMS
+    assert refused(peer, modern(5, "tools/list", **meta)).code == INVALID_PARAMS
 
 
 def test_cached_envelope_has_the_log_level_of_its_request() -> None:
@@ -207,13 +214,13 @@ def test_handshake_notification_with_an_envelope_is_refused() -> None:
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope", "acme/tell"]
 )
 def test_methods_missing_from_the_stateless_revision_are_not_found(method: str) -> None:
-    assert refused(connection(), modern(1, method)).code == -32601
+    assert refused(connection(), modern(1, method)).code == METHOD_NOT_FOUND
 
 
 def test_method_of_an_unadvertised_capability_is_not_found() -> None:
     peer = connection(serves=lambda capability: capability != "tools")
 
-    assert refused(peer, modern(1, "tools/list")).code == -32601
+    assert refused(peer, modern(1, "tools/list")).code == METHOD_NOT_FOUND
     assert isinstance(peer.receive(modern(2, "prompts/list")), RequestReceived)
 
 
@@ -222,7 +229,7 @@ def test_id_can_be_reused_only_after_its_response() -> None:
     first = peer.receive(Request(1, "ping"))
     assert isinstance(first, RequestReceived)
 
-    assert refused(peer, Request(1, "ping")).code == -32600
+    assert refused(peer, Request(1, "ping")).code == INVALID_REQUEST
     assert isinstance(peer.receive(Request("1", "ping")), RequestReceived)
     peer.result(first, EmptyResult())
     assert isinstance(peer.receive(Request(1, "ping")), RequestReceived)
@@ -257,7 +264,7 @@ def test_result_in_wire_form_is_not_changed() -> None:
 def test_meta_of_a_custom_method_must_be_an_object(meta: Any) -> None:
     peer = ready()
 
-    assert refused(peer, Request(1, "acme/ask", {"_meta": meta})).code == -32602
+    assert refused(peer, Request(1, "acme/ask", {"_meta": meta})).code == INVALID_PARAMS
     assert isinstance(peer.receive(Notification("acme/tell", {"_meta": meta})), Unexpected)
 
 
@@ -327,7 +334,7 @@ def test_our_request_ids_differ_between_replicas() -> None:
     assert there.request("ping", None, peer=there.peer).id == "r-1"
 
 
-@pytest.mark.parametrize("batch", [(), (Request(1, "ping"),), (Malformed(ErrorResponse(None, -32600, "x")),)])
+@pytest.mark.parametrize("batch", [(), (Request(1, "ping"),), (Malformed(ErrorResponse(None, INVALID_REQUEST, "x")),)])
 def test_arrays_are_accepted_in_one_revision_only(batch: Any) -> None:
     assert connection().batch_refusal(batch) is not None
     assert ready().batch_refusal(batch) is not None

@@ -13,6 +13,7 @@ from mcptrio.errors import LocalProtocolError
 from mcptrio.protocol.jsonrpc import decode, encode, encoded_size, require_json
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
+from tests.error_codes import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 ints = st.integers(-(2**63), 2**64 - 1)
 text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -84,7 +85,7 @@ def test_any_object_is_decoded_or_refused(value: dict[str, Any]) -> None:
             assert id is None or type(id) in (str, int)
             assert type(code) is int
         case Malformed(reply=reply):
-            assert reply.code in (-32600, -32700)
+            assert reply.code in (INVALID_REQUEST, PARSE_ERROR)
             assert type(reply.id) in (str, int, type(None))
         case _:
             pytest.fail(f"{incoming!r} of an object")
@@ -117,7 +118,7 @@ def test_every_buffer_type_is_decoded(kind: Any) -> None:
 def test_invalid_json_is_a_parse_error(data: bytes) -> None:
     reply = refusal(data)
 
-    assert (reply.code, reply.id) == (-32700, None)
+    assert (reply.code, reply.id) == (PARSE_ERROR, None)
     assert reply.message.startswith("not JSON: ")
 
 
@@ -155,13 +156,13 @@ def test_invalid_json_is_a_parse_error(data: bytes) -> None:
 def test_json_that_is_not_a_message_is_an_invalid_request(members: dict[str, Any], id: Any, says: str) -> None:
     reply = refusal(line(**members))
 
-    assert (reply.code, reply.id) == (-32600, id)
+    assert (reply.code, reply.id) == (INVALID_REQUEST, id)
     assert says in reply.message
 
 
 @pytest.mark.parametrize("data", [b"1", b"null", b'"x"', b"true"])
 def test_bare_value_is_an_invalid_request(data: bytes) -> None:
-    assert refusal(data).code == -32600
+    assert refusal(data).code == INVALID_REQUEST
 
 
 def test_null_params_count_as_absent() -> None:
@@ -169,8 +170,10 @@ def test_null_params_count_as_absent() -> None:
 
 
 def test_error_without_an_id_is_a_message() -> None:
-    assert decode(line(error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
-    assert decode(line(id=None, error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
+    assert decode(line(error={"code": PARSE_ERROR, "message": "what?"})) == ErrorResponse(None, PARSE_ERROR, "what?")
+    assert decode(line(id=None, error={"code": PARSE_ERROR, "message": "what?"})) == ErrorResponse(
+        None, PARSE_ERROR, "what?"
+    )
 
 
 def test_integers_beyond_64_bits_become_floats_and_are_no_ids() -> None:
@@ -193,14 +196,14 @@ def test_nesting_depth_is_bounded(opening: bytes, closing: bytes) -> None:
     assert isinstance(decode(nested(64, opening, closing)), Notification)
     for levels in (65, 66, 500, 1000, 49_000):
         reply = refusal(nested(levels, opening, closing))
-        assert (reply.code, reply.id) == (-32600, None)
+        assert (reply.code, reply.id) == (INVALID_REQUEST, None)
         assert "64" in reply.message
 
 
 def test_sequential_brackets_do_not_count_as_depth() -> None:
     assert isinstance(decode(line(method="m", params={"rows": [[{}] for _ in range(500)]})), Notification)
     assert isinstance(decode(line(method="m", params={"text": "[{" * 500})), Notification)
-    assert refusal(orjson.dumps("[" * 500)).code == -32600
+    assert refusal(orjson.dumps("[" * 500)).code == INVALID_REQUEST
 
 
 def test_message_size_is_bounded() -> None:
@@ -208,7 +211,7 @@ def test_message_size_is_bounded() -> None:
 
     assert isinstance(decode(message, MessageLimits(bytes=len(message))), Notification)
     reply = refusal(message, MessageLimits(bytes=len(message) - 1))
-    assert reply.code == -32600
+    assert reply.code == INVALID_REQUEST
     assert f"{len(message)} bytes" in reply.message
     assert f"{len(message) - 1} bytes" in reply.message
 
@@ -216,7 +219,7 @@ def test_message_size_is_bounded() -> None:
 def test_batch_is_decoded_item_by_item_up_to_its_limit() -> None:
     ping = line(id=1, method="ping")
 
-    assert refusal(b"[]").code == -32600
+    assert refusal(b"[]").code == INVALID_REQUEST
     assert decode(b"[%b]" % ping) == Batch((Request(1, "ping"),))
     assert isinstance(decode(b"[%b]" % b",".join([ping] * 100)), Batch)
     assert "101" in refusal(b"[%b]" % b",".join([ping] * 101)).message
@@ -244,7 +247,7 @@ def test_unwritable_result_becomes_an_error_for_the_same_request(value: Any) -> 
     message = decode(encode(Response(7, {"value": value})))
 
     assert isinstance(message, ErrorResponse)
-    assert (message.id, message.code) == (7, -32603)
+    assert (message.id, message.code) == (7, INTERNAL_ERROR)
     assert message.message.startswith("the result cannot be written as JSON: ")
 
 
@@ -282,7 +285,7 @@ def test_not_a_number_is_written_as_null() -> None:
 
 def test_byte_order_mark_is_ignored() -> None:
     assert decode(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"ping"}') == Notification("ping")
-    assert refusal(b"\xef\xbb\xbf\xef\xbb\xbf{}").code == -32700
+    assert refusal(b"\xef\xbb\xbf\xef\xbb\xbf{}").code == PARSE_ERROR
 
 
 FULL = {
@@ -305,7 +308,7 @@ def test_message_with_too_many_values_is_refused_before_parsing(name: str, answe
         received = decode(b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":[%b]}}' % items)
 
     assert isinstance(received, Malformed)
-    assert received.reply.code == -32600
+    assert received.reply.code == INVALID_REQUEST
     assert problem in received.reply.message
     assert (received.reply.id, received.answers) == ((None, 7) if answer else (7, None))
 
@@ -357,7 +360,7 @@ def test_meta_is_bounded() -> None:
     wire["params"] = {"_meta": {"a": "x" * 70_000}}
 
     reply = refusal(orjson.dumps(wire))
-    assert (reply.id, reply.code) == (1, -32600)
+    assert (reply.id, reply.code) == (1, INVALID_REQUEST)
     assert reply.message == "params._meta of 70008 bytes: the limit is 65536 bytes"
     assert "the limit is 65536" in refusal(orjson.dumps([wire])).message
 

@@ -61,7 +61,7 @@ def proxying(behind: int, folder: Path) -> Iterator[int]:
     """Run nginx in front of a port of this machine, and yield nginx's port.
 
     Args:
-        folder: for its files.
+        folder: The folder for nginx's configuration and temporary files.
     """
     locations = documented()
     assert UPSTREAM in locations

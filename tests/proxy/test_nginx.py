@@ -16,6 +16,7 @@ from attrs import define, field
 from mcptrio import Context, Server, tool
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import ServerLimits, ServerSettings
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.http.raw_websocket import Refused, Socket, upgrade
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, SSEWire, WebSocketWire
@@ -42,7 +43,7 @@ class Behind:
     """A server behind nginx.
 
     Attributes:
-        port: nginx's.
+        port: The port of nginx.
     """
 
     port: int
@@ -208,7 +209,7 @@ async def test_refusals_reach_the_client_through_nginx(tmp_path: Path) -> None:
         error = await peer.error("no/such")
 
     assert (strange.exchange.status, host.exchange.status, refused.value.status) == (403, 421, 403)
-    assert error["code"] == -32601
+    assert error["code"] == METHOD_NOT_FOUND
 
 
 def test_every_http_path_has_an_nginx_location() -> None:

@@ -1,4 +1,4 @@
-"""Packages are built by a command that needs no cold start."""
+"""The fixture with which these tests run ``mcptrio`` in forks of one process; see tests/commands/warm.py."""
 
 from __future__ import annotations
 

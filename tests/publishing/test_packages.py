@@ -38,7 +38,7 @@ class Config:
     """The garden.
 
     Args:
-        beds: where the beds are.
+        beds: Where the beds are.
     """
 
     beds: tuple[Path, ...] = ()

@@ -9,6 +9,7 @@ import pytest
 from mcptrio.cli.dev.session_state import OWN, SessionState
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, REVISIONS
+from tests.error_codes import PARSE_ERROR, RESOURCE_NOT_FOUND
 
 __all__: list[str] = []
 
@@ -70,7 +71,7 @@ def test_accepted_requests_are_replayed_with_other_ids() -> None:
 def test_refused_requests_are_not_replayed() -> None:
     talk = introduced()
     talk.add_request(Request(1, "resources/subscribe", {"uri": "a:1"}), "old")
-    assert talk.handle_response(ErrorResponse(1, -32002, "no"), "old")
+    assert talk.handle_response(ErrorResponse(1, RESOURCE_NOT_FOUND, "no"), "old")
 
     assert told(talk.replay("new")) == ["initialize", "notifications/initialized"]
 
@@ -135,7 +136,7 @@ def test_each_request_is_answered_once_by_its_worker() -> None:
     assert not talk.handle_response(Response(1, {}), "new")
     assert talk.handle_response(Response(1, {}), "old")
     assert not talk.handle_response(Response(1, {}), "old")
-    assert not talk.handle_response(ErrorResponse(None, -32700, "?"), "old")
+    assert not talk.handle_response(ErrorResponse(None, PARSE_ERROR, "?"), "old")
     assert talk.cancel_request(2) == "old"
     assert talk.cancel_request(2) is None
     assert talk.cancel_request(["2"]) is None

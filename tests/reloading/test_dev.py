@@ -19,6 +19,7 @@ from mcptrio import Client, Command, MCPError, connect
 from mcptrio.cli.group import cli
 from mcptrio.client import ClientTimeouts, Handlers
 from tests.distributions import install, one_tool
+from tests.error_codes import INVALID_REQUEST, PARSE_ERROR
 from tests.processes import HELLO, WAIT_TIMEOUT, Served, environment, serving
 
 __all__: list[str] = []
@@ -348,7 +349,7 @@ def test_invalid_messages_are_answered_as_by_a_server(garden: Path, revision: st
         assert served.process.stdin is not None
         served.process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method":\n')
         served.process.stdin.flush()
-        assert served.receive()["error"]["code"] == -32700
+        assert served.receive()["error"]["code"] == PARSE_ERROR
 
         calls = [{"jsonrpc": "2.0", "id": id, "method": "ping"} for id in ("a", "b")]
         served.process.stdin.write(json.dumps(calls).encode() + b"\n")
@@ -356,12 +357,12 @@ def test_invalid_messages_are_answered_as_by_a_server(garden: Path, revision: st
         if revision == "2025-03-26":
             assert {served.receive()["id"] for _ in calls} == {"a", "b"}
         else:
-            assert served.receive()["error"]["code"] == -32600
+            assert served.receive()["error"]["code"] == INVALID_REQUEST
 
         waiting = served.start_call("wait", seconds=600)
         served.send({"jsonrpc": "2.0", "id": waiting, "method": "ping"})
         refused = served.receive()
-        assert (refused["id"], refused["error"]["code"]) == (waiting, -32600)
+        assert (refused["id"], refused["error"]["code"]) == (waiting, INVALID_REQUEST)
         served.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
         assert served.call("grow") == "beans"
 
@@ -432,7 +433,7 @@ async def test_session_over_http_survives_a_reload(garden: Path, revision: str) 
                 assert names == ["grow", "pause", "ask", "tell", "freeze", "fall"]
         logged = re.findall(r"request: method=(\S+) .*channel=\"?(\w+)", served.stderr)
 
-    # Those of the client, and not those of the mount to its worker.
+    # The log has the requests of the client only, without those that the mount sends to its worker.
     assert {channel for _, channel in logged} == {"http"}
     assert [method for method, _ in logged].count("tools/call") == 2
 

@@ -1,4 +1,4 @@
-"""Runs a trial: replicas over an engine, behind a proxy, with clients and faults; then the judge."""
+"""Runs a trial: replicas that share an engine, behind a proxy, with clients and faults. Then runs the judge."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ async def run_trial(
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
-        balancers: names of proxies. Requests take them in turn.
-        seconds: for which faults happen. Starting and ending come on top.
-        clients: besides those that try quotas and proofs.
-        is_calm: whether no fault happens.
+        balancers: Names of the proxies in front of the replicas. Requests use them in turn.
+        seconds: The time during which faults happen, without the time to start and to stop.
+        clients: The number of clients, in addition to those that test quotas and proofs.
+        is_calm: Whether to inject no faults.
     """
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(engine_of(engine, folder))

@@ -1,4 +1,4 @@
-"""The engines of a trial: a file, Redis, PostgreSQL. Each can be killed, started again and stalled."""
+"""The engines of a trial: a SQLite file, Redis, PostgreSQL; and the faults that can be injected into each."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ _TABLES: Final = ("leases", "sessions", "streams", "events", "effects")
 
 @define
 class Engine:
-    """
+    """A running engine that stores what the replicas share, and the faults that can be injected into it.
+
     Attributes:
-        url: what replicas are started with.
-        direct_url: the same without the proxy that damages connections.
-        faults: by name; each does damage for some seconds and heals it before it ends.
-        settings: environment variables of the replicas.
+        url: The URL for the replicas; it may lead through a proxy that damages connections.
+        direct_url: The URL of the engine itself, without the proxy.
+        faults: Functions by the name of the fault. Each damages something for some seconds, then
+            repairs it.
+        settings: Environment variables of the replicas.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A TCP proxy between replicas and their engine that can delay, hold or lose what passes."""
+"""A TCP proxy between replicas and their engine that can delay, hold or drop bytes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Direction(Enum):
 class FaultProxy:
     """
     Attributes:
-        port: where replicas connect.
-        target: the port of the engine.
-        breaks_on: bytes on the way to the engine that reset their connection, once.
+        port: Where replicas connect.
+        target: The port of the engine.
+        breaks_on: Bytes on the way to the engine that reset their connection, once.
     """
 
     target: int

@@ -1,4 +1,4 @@
-"""What happens to the replicas and to their engine during a trial, drawn from a seed."""
+"""The faults of a trial: they kill, stop and restart replicas and damage the engine, in an order drawn from a seed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Fault:
     """A fault that is neither a killed replica nor over at once.
 
     Attributes:
-        pause: seconds without such a fault before it.
+        pause: Seconds without such a fault before it.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def plan(random: Random, kinds: Iterable[str], replicas: int) -> Iterator[Fault]
 class Faults:
     """
     Attributes:
-        counts: how often each fault has happened.
+        counts: How often each fault has happened.
     """
 
     replicas: list[Replica]

@@ -35,7 +35,7 @@ class SessionLost(Exception):
 class HandshakeClient:
     """
     Args:
-        listens: whether it keeps a GET stream open and subscribes to a document.
+        listens: Whether it keeps a GET stream open and subscribes to a document.
     """
 
     def __init__(self, trial: Trial, name: str, random: Random, *, listens: bool) -> None:
@@ -341,7 +341,7 @@ class HandshakeClient:
         """Send a request of the session.
 
         Raises:
-            SessionLost: the response is 404.
+            SessionLost: The response is 404.
         """
         with trio.fail_after(REPLY_SECONDS) as deadline:
             async with request(self._trial.port, method, headers, message) as reply:

@@ -54,14 +54,14 @@ class Question:
 class Call:
     """
     Attributes:
-        token: unique in the trial; an argument of the tool.
-        answers: every JSON-RPC response with the id of the call, in the order of arrival.
-        expected: the text of a successful result; ``None`` if any may come.
-        events: ids of events, in the order of arrival over all connections.
-        marks: the numbers that the tool has put into its log messages, in the order of arrival.
-        all_marks: how many log messages precede a successful result.
-        refused: status codes that are neither a success nor one of 502, 503 and 504, with the body.
-        cancelled: when the cancellation got its 202.
+        token: Unique in the trial; an argument of the tool.
+        answers: Every JSON-RPC response with the id of the call, in the order of arrival.
+        expected: The text of a successful result; ``None`` if any may come.
+        events: Ids of events, in the order of arrival over all connections.
+        marks: The numbers that the tool has put into its log messages, in the order of arrival.
+        all_marks: How many log messages precede a successful result.
+        refused: Status codes that are neither a success nor one of 502, 503 and 504, with the body.
+        cancelled: When the cancellation got its 202.
     """
 
     client: str
@@ -98,9 +98,9 @@ class Session:
     """A handshake session that a client has opened.
 
     Attributes:
-        statuses: time, status and method of each response to a request of the session.
-        leaving: when the client sent the DELETE.
-        left: when the DELETE was acknowledged.
+        statuses: Time, status and method of each response to a request of the session.
+        leaving: When the client sent the DELETE.
+        left: When the DELETE was acknowledged.
     """
 
     client: str
@@ -115,9 +115,9 @@ class Listener:
     """A subscription to one resource. The client reads the resource after each notification of a change.
 
     Attributes:
-        reads: time and version of each read.
-        events: ids of the events of its GET streams, in the order of arrival; a client notes them once.
-        left: when the client gave the subscription up; ``None`` if it was open at the end.
+        reads: Time and version of each read.
+        events: Ids of the events of its GET streams, in the order of arrival; a client notes them once.
+        left: When the client gave the subscription up; ``None`` if it was open at the end.
     """
 
     client: str
@@ -153,8 +153,8 @@ class LimitedRequest:
     """A request that ``rate_limit`` counts.
 
     Attributes:
-        ran: when its handler has run, each time. It was allowed between ``sent`` and then.
-        refused: when its refusal arrived. It was refused between ``sent`` and then.
+        ran: When its handler has run, each time. It was allowed between ``sent`` and then.
+        refused: When its refusal arrived. It was refused between ``sent`` and then.
     """
 
     token: str
@@ -168,7 +168,7 @@ class LocalQuota:
     """A period in which a replica counted requests for itself, because its store failed.
 
     Attributes:
-        replicas: the number by which it divided the limits.
+        replicas: The number by which it divided the limits.
     """
 
     replica: str
@@ -193,9 +193,9 @@ class Proof:
     """A proof of possession (DPoP), and the outcome of each request that contained it.
 
     Attributes:
-        token: an argument of the tool, the same in all requests.
-        runs: how often the tool has run.
-        wrong: the responses that are wrong.
+        token: An argument of the tool, the same in all requests.
+        runs: How often the tool has run.
+        wrong: The responses that are wrong.
     """
 
     token: str
@@ -208,12 +208,12 @@ class Proof:
 class History:
     """
     Attributes:
-        durable: whether the stores keep what they have acknowledged, whatever fault happens.
-        is_calm: whether no fault has happened.
-        effects: the token of each effect that has run.
-        local_quotas: for each replica, the periods in which it counted for itself.
-        exits: replicas that have ended although no fault ended them, with their last words.
-        end: when the trial has ended.
+        durable: Whether the stores keep what they have acknowledged, whatever fault happens.
+        is_calm: Whether no fault has happened.
+        effects: The token of each effect that has run.
+        local_quotas: For each replica, the periods in which it counted for itself.
+        exits: Replicas that have ended although no fault ended them, with their last words.
+        end: When the trial has ended.
     """
 
     durable: bool = True

@@ -54,7 +54,7 @@ def modern_headers(message: Mapping[str, Any]) -> dict[str, str]:
 class ModernClient:
     """
     Args:
-        listens: whether it keeps a subscription to a document.
+        listens: Whether it keeps a subscription to a document.
     """
 
     def __init__(self, trial: Trial, name: str, random: Random, *, listens: bool) -> None:

@@ -26,9 +26,10 @@ _REPEAT_SECONDS: Final = (1.0, 5.0)
 
 
 class ProofClient:
-    """
+    """A client that proves possession of its key with DPoP in every request.
+
     Args:
-        issuer: issues its token.
+        issuer: The authorization server that issues its token.
     """
 
     def __init__(self, trial: Trial, name: str, random: Random, issuer: Issuer) -> None:

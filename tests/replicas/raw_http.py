@@ -21,7 +21,7 @@ class Broken(Exception):
     """The connection could not be used to the end of the response.
 
     Attributes:
-        reached: whether a server may have read the request.
+        reached: Whether a server may have read the request.
     """
 
     def __init__(self, why: str, *, reached: bool) -> None:
@@ -59,7 +59,7 @@ class Reply:
         """Return the rest of the body.
 
         Raises:
-            Broken: it is incomplete.
+            Broken: It is incomplete.
         """
         while not self.is_complete:
             await self._more()
@@ -72,7 +72,7 @@ class Reply:
         """Return the body, or the first message of a stream; ``None`` if the stream has none.
 
         Raises:
-            Broken: it is incomplete.
+            Broken: It is incomplete.
         """
         if not self.is_stream:
             body: dict[str, Any] = await self.json()
@@ -87,7 +87,7 @@ class Reply:
         """Return the next event; ``None`` at the end of a complete body.
 
         Raises:
-            Broken: the body is incomplete.
+            Broken: The body is incomplete.
         """
         while b"\n\n" not in self._body:
             if self.is_complete:
@@ -146,10 +146,10 @@ async def request(
     """Send a request, and yield its response once the head has arrived.
 
     Args:
-        headers: without ``Authorization``, the request has the token of every client.
+        headers: Without ``Authorization``, the request has the token of every client.
 
     Raises:
-        Broken: the connection failed.
+        Broken: The connection failed.
     """
     try:
         stream = await trio.open_tcp_stream("127.0.0.1", port)

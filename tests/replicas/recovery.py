@@ -1,4 +1,4 @@
-"""How long a client waits for the end of a call whose replica was killed."""
+"""Measures how long a client waits for the result of a call whose replica was killed."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ class _Stream:
     """An open stream.
 
     Attributes:
-        calls: calls of tools that were sent on it, by id.
-        answers: responses to other requests, by id.
-        logging: the call whose log messages arrive.
+        calls: Calls of tools that were sent on it, by id.
+        answers: Responses to other requests, by id.
+        logging: The call whose log messages arrive.
     """
 
     endpoint: str
@@ -65,7 +65,7 @@ class _Stream:
         """Wait for the next message.
 
         Raises:
-            StreamLost: the stream has ended.
+            StreamLost: The stream has ended.
         """
         if self.ended:
             raise StreamLost
@@ -75,7 +75,7 @@ class _Stream:
 class SSEClient:
     """
     Args:
-        listens: whether it subscribes to documents.
+        listens: Whether it subscribes to documents.
     """
 
     def __init__(self, trial: Trial, name: str, random: Random, *, listens: bool) -> None:
@@ -272,7 +272,7 @@ class SSEClient:
         """Send a message, and return 202, or 503 if the server has not got it.
 
         Raises:
-            StreamLost: the stream has ended, or whether the server has got the call is not known.
+            StreamLost: The stream has ended, or whether the server has got the call is not known.
         """
         with trio.fail_after(REPLY_SECONDS):
             async with request(self._trial.port, "POST", _ACCEPT, message, stream.endpoint) as reply:

@@ -1,4 +1,4 @@
-"""Runs a trial of tasks: replicas over an engine, behind nginx, with clients and faults; then the judge."""
+"""Runs a trial of tasks: replicas that share an engine, behind nginx, with clients and faults. Then runs the judge."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ async def run_task_trial(
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
-        seconds: for which faults happen. Starting and ending come on top.
-        has_engine_faults: whether the engine is damaged too.
+        seconds: For which faults happen. Starting and ending come on top.
+        has_engine_faults: Whether the engine is damaged too.
     """
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(engine_of(engine, folder))

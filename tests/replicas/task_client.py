@@ -44,9 +44,9 @@ class TaskTrial:
     """The state that the clients of one trial share.
 
     Attributes:
-        port: of the proxy in front of the replicas.
-        counts: the number of each kind of event, for people to read.
-        stopping: set when clients must not create more tasks.
+        port: The port of the proxy in front of the replicas.
+        counts: The number of each kind of event, for the report.
+        stopping: Set when clients must not create more tasks.
     """
 
     port: int
@@ -59,8 +59,8 @@ async def exchange(port: int, method: str, params: Mapping[str, Any]) -> dict[st
     """Send a request of a client with tasks, and return the response.
 
     Raises:
-        Broken: there is none.
-        trio.TooSlowError: there is none in time.
+        Broken: The connection ended without a response.
+        trio.TooSlowError: No response came within REPLY_SECONDS.
     """
     message = modern_message(1, method, params, **_CAPABILITIES)
     with trio.fail_after(REPLY_SECONDS):

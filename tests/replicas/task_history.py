@@ -32,8 +32,8 @@ class TaskRead:
 class TaskAnswer:
     """
     Attributes:
-        text: unique in the trial.
-        acknowledged: when ``tasks/update`` was answered.
+        text: Unique in the trial.
+        acknowledged: When ``tasks/update`` was answered.
     """
 
     key: str
@@ -47,11 +47,11 @@ class TaskCall:
     """A call of a tool that makes tasks.
 
     Attributes:
-        token: unique in the trial; an argument of the tool.
-        id: of the task; ``None`` as long as the client knows of none.
-        reads: in the order of arrival, those of all its clients.
-        cancelled: when the first ``tasks/cancel`` was sent.
-        refused: responses that no fault explains.
+        token: Unique in the trial; an argument of the tool.
+        id: Of the task; ``None`` as long as the client knows of none.
+        reads: In the order of arrival, those of all its clients.
+        cancelled: When the first ``tasks/cancel`` was sent.
+        refused: Responses that no fault explains.
     """
 
     tool: str
@@ -97,13 +97,13 @@ class Death:
 class TaskHistory:
     """
     Attributes:
-        has_engine_faults: whether the engine was damaged too. Then no task has to end within the time of a lease.
-        runs: token and process of each start of a handler.
-        effects: name and nonce of each effect that has happened.
-        deaths: of replicas.
-        exits: replicas that have ended although no fault ended them, with their last words.
-        healed: when the last fault was over.
-        end: when the trial has ended.
+        has_engine_faults: Whether the engine was damaged too. Then no task has to end within the time of a lease.
+        runs: Token and process of each start of a handler.
+        effects: Name and nonce of each effect that has happened.
+        deaths: Of replicas.
+        exits: Replicas that have ended although no fault ended them, with their last words.
+        healed: When the last fault was over.
+        end: When the trial has ended.
     """
 
     has_engine_faults: bool = False

@@ -16,7 +16,7 @@ from tests.replicas.engines import engine_of
 from tests.replicas.modern_client import modern_headers, modern_message
 from tests.replicas.processes import replica
 from tests.replicas.raw_http import Reply, request
-from tests.stores.at_once import hold_at_once
+from tests.stores.concurrent_checks import hold_at_once
 
 __all__: list[str] = []
 

@@ -75,7 +75,7 @@ def settings_of(text: str, folder: Path) -> Any:
     return load_config(folder / "mcptrio.toml")
 
 
-def test_compose_has_known_fields_and_names_what_exists(compose: dict[str, Any]) -> None:
+def test_compose_file_has_known_fields_and_valid_references(compose: dict[str, Any]) -> None:
     services = compose["services"]
 
     assert {each for each in compose if not each.startswith("x-")} == COMPOSE_FIELDS[""]

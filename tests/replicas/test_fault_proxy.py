@@ -52,7 +52,7 @@ async def test_delay_is_for_each_direction() -> None:
         assert trio.current_time() - begun >= 0.2
 
 
-async def test_what_is_held_arrives_later() -> None:
+async def test_stalled_bytes_arrive_later() -> None:
     async with proxied() as (proxy, stream):
         async with proxy.stalled():
             await stream.send_all(b"one")
@@ -86,7 +86,7 @@ async def test_connection_that_has_lost_nothing_survives_a_cut() -> None:
         assert await exchange(stream, b"one") == b"one"
 
 
-async def test_engine_that_is_gone_closes_the_connection() -> None:
+async def test_missing_engine_closes_the_connection() -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     await listeners[0].aclose()

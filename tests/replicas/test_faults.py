@@ -19,7 +19,7 @@ def test_same_seed_plans_the_same_faults() -> None:
     assert first != list(islice(plan(Random("b"), KINDS, 3), 20))
 
 
-def test_each_kind_comes_before_one_comes_again() -> None:
+def test_no_fault_repeats_before_all_kinds_have_occurred() -> None:
     planned = [fault.kind for fault in islice(plan(Random("a"), KINDS, 3), 6)]
 
     assert {*planned[:3]} == {*planned[3:]} == {*KINDS}

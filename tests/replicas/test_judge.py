@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.error_codes import INTERNAL_ERROR
 from tests.replicas.history import (
     Call,
     Change,
@@ -31,7 +32,11 @@ def result(text: str, **more: Any) -> dict[str, Any]:
 
 
 def error() -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "whether it was carried out is not known"}}
+    return {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "error": {"code": INTERNAL_ERROR, "message": "whether it was carried out is not known"},
+    }
 
 
 def call(**more: Any) -> Call:

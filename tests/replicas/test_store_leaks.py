@@ -1,4 +1,4 @@
-"""Commands of stores that are cancelled in every phase, and what they leave behind."""
+"""Commands of stores leave nothing behind when they are cancelled, in any phase."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.error_codes import INTERNAL_ERROR
 from tests.replicas.task_history import Death, TaskAnswer, TaskCall, TaskHistory, TaskRead
 from tests.replicas.task_judge import DEATH_SECONDS, TASK_RULES, judge_tasks
 
@@ -15,8 +16,8 @@ __all__: list[str] = []
 
 QUESTION = {"method": "elicitation/create", "params": {"message": "t 0?"}}
 OTHER = {"method": "elicitation/create", "params": {"message": "t 1?"}}
-DIED = {"code": -32603, "message": "the process that ran this task has ended, and the tool cannot be resumed"}
-UNKNOWN = {"code": -32603, "message": "whether it has happened is not known", "data": {"effect": "unknown"}}
+DIED = {"code": INTERNAL_ERROR, "message": "the process that ran this task has ended, and the tool cannot be resumed"}
+UNKNOWN = {"code": INTERNAL_ERROR, "message": "whether it has happened is not known", "data": {"effect": "unknown"}}
 
 
 def state(status: str, **more: Any) -> dict[str, Any]:

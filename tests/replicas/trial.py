@@ -32,9 +32,9 @@ _PAUSE: Final = 0.1
 class Trial:
     """
     Attributes:
-        ports: the ports of the proxies in front of the replicas, which requests use in turn.
-        counts: the number of each kind of event, for people to read.
-        stopping: set when clients must not begin anything more.
+        ports: The ports of the proxies in front of the replicas, which requests use in turn.
+        counts: The number of each kind of event, for the report.
+        stopping: Set when clients must not start new calls.
     """
 
     ports: Sequence[int]
@@ -69,7 +69,7 @@ class Trial:
         """Return a call of a tool of the trial, and its arguments.
 
         Args:
-            asks: whether ``charge`` asks questions.
+            asks: Whether ``charge`` asks questions.
         """
         token = self.token(client)
         arguments: dict[str, Any] = {"token": token}

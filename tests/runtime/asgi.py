@@ -1,4 +1,4 @@
-"""HTTP without sockets: an ASGI exchange with the application, under the jumping clock."""
+"""Requests to an ASGI application without sockets, for tests with the autojump clock."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import trio
 from attrs import define, field
+
+from mcptrio.abc import ASGIApp
 
 __all__ = ["Reply", "exchange", "post"]
 
@@ -55,7 +57,7 @@ class Reply:
         self._came.set()
 
 
-async def exchange(app: Any, method: str, headers: Mapping[str, str], body: bytes, reply: Reply) -> None:
+async def exchange(app: ASGIApp, method: str, headers: Mapping[str, str], body: bytes, reply: Reply) -> None:
     """Run one exchange until it ends."""
     sent = False
 
@@ -89,7 +91,7 @@ async def exchange(app: Any, method: str, headers: Mapping[str, str], body: byte
     reply.ended.set()
 
 
-async def post(app: Any, message: Mapping[str, Any], **headers: str) -> Reply:
+async def post(app: ASGIApp, message: Mapping[str, Any], **headers: str) -> Reply:
     """Run a POST until it ends."""
     reply = Reply()
     named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -12,6 +12,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Notification, Request, Response
 from mcptrio.runtime.batches import BatchOutlet
+from tests.error_codes import INTERNAL_ERROR
 
 __all__: list[str] = []
 
@@ -44,10 +45,10 @@ async def test_responses_of_a_batch_are_sent_together(closes: bool) -> None:
     await start.run()
     assert outbox.try_take() == [Notification("progress"), Notification("newest"), Request("s", "roots/list")]
 
-    await batch.send(ErrorResponse(1, -32603, "no"))
+    await batch.send(ErrorResponse(1, INTERNAL_ERROR, "no"))
     batch.close()
     await start.run()
-    assert outbox.try_take() == [[Response(2, {}), ErrorResponse(1, -32603, "no")]]
+    assert outbox.try_take() == [[Response(2, {}), ErrorResponse(1, INTERNAL_ERROR, "no")]]
     assert outbox.closed is closes
 
 

@@ -119,13 +119,13 @@ async def test_change_for_one_caller_notifies_that_caller_only(revision: str) ->
         here.client(ANN, revision) as ann,
         here.client(evolve(ANN, client_id="two"), NEW) as also,
         here.client(evolve(ANN, subject="bob"), revision) as bob,
-        here.client(None, revision) as nobody,
+        here.client(None, revision) as anonymous,
         ann.subscribe([paper, bell]) as hers,
         also.subscribe([paper, bell]) as hers_too,
         bob.subscribe([paper, bell]) as his,
-        nobody.subscribe([paper, bell]) as others,
+        anonymous.subscribe([paper, bell]) as others,
     ):
-        for client, message in ((ann, (hers, hers_too)), (nobody, (others,))):
+        for client, message in ((ann, (hers, hers_too)), (anonymous, (others,))):
             await client.call_tool("change")
             await client.call_tool("ring")
             for changes in (hers, hers_too, his, others):

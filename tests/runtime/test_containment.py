@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import mcptrio
 from mcptrio import Context, PluginSetup, Server
@@ -14,6 +15,7 @@ from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.runtime.peers import Client, connected, envelope, tool
 
 __all__: list[str] = []
@@ -118,7 +120,7 @@ async def test_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context:
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("context", [False, True])
 async def test_error_during_cancellation_affects_only_its_request(
-    context: bool, modern: bool, autojump_clock: Any
+    context: bool, modern: bool, autojump_clock: MockClock
 ) -> None:
     """The cancellation and the error leave the author's nursery in one group."""
 
@@ -154,7 +156,7 @@ async def test_error_during_cancellation_affects_only_its_request(
     ["text", 5, [1], object(), {"_meta": 5}, {"bad": "\ud800"}],
     ids=["text", "number", "list", "object", "meta", "surrogate"],
 )
-async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: Any, autojump_clock: Any) -> None:
+async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: Any, autojump_clock: MockClock) -> None:
     async def odd() -> Any:
         return value
 
@@ -167,7 +169,7 @@ async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: A
         assert (await client.result(tool(3, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_failing_notification_handler_ends_nothing(autojump_clock: Any) -> None:
+async def test_failing_notification_handler_ends_nothing(autojump_clock: MockClock) -> None:
     server = Server()
     for function in (raise_system_exit, raise_group, raise_old_cancelled):
         server.add_method(function, "acme/heard", notification=True)
@@ -177,7 +179,7 @@ async def test_failing_notification_handler_ends_nothing(autojump_clock: Any) ->
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_failing_background_task_is_restarted(autojump_clock: Any) -> None:
+async def test_failing_background_task_is_restarted(autojump_clock: MockClock) -> None:
     starts: list[float] = []
 
     async def task() -> None:
@@ -197,7 +199,7 @@ async def test_failing_background_task_is_restarted(autojump_clock: Any) -> None
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: Any) -> None:
+async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: MockClock) -> None:
     heard: list[int] = []
 
     async def slow() -> None:
@@ -220,11 +222,13 @@ async def ping_back(client: Client, error: bool) -> None:
     while True:
         message = await client.next()
         if isinstance(message, Request):
-            await client.send(ErrorResponse(message.id, -32601, "no ping here") if error else Response(message.id, {}))
+            await client.send(
+                ErrorResponse(message.id, METHOD_NOT_FOUND, "no ping here") if error else Response(message.id, {})
+            )
 
 
 @pytest.mark.parametrize("error", [False, True])
-async def test_client_that_answers_pings_stays_connected(error: bool, autojump_clock: Any) -> None:
+async def test_client_that_answers_pings_stays_connected(error: bool, autojump_clock: MockClock) -> None:
     """An error response counts as well."""
     server = Server(settings=ServerSettings(ping_interval=10))
     async with connected(server) as client:

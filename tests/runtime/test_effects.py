@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define
+from trio.testing import MockClock
 
 from mcptrio import Context
 from mcptrio.protocol.messages import Notification
@@ -35,8 +36,8 @@ class Till:
     """Counts the charges.
 
     Attributes:
-        begun: set when a charge has begun.
-        go_on: a charge waits for it.
+        begun: Set when a charge has begun.
+        go_on: A charge waits for it.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class Till:
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_retry_delivered_twice_has_one_effect(parked: int, autojump_clock: Any) -> None:
+async def test_retry_delivered_twice_has_one_effect(parked: int, autojump_clock: MockClock) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -74,7 +75,7 @@ async def test_retry_delivered_twice_has_one_effect(parked: int, autojump_clock:
         assert till.charges == ["ann"]
 
 
-async def test_effect_with_a_result_over_the_cache_size_runs_once(autojump_clock: Any) -> None:
+async def test_effect_with_a_result_over_the_cache_size_runs_once(autojump_clock: MockClock) -> None:
     till = Till()
 
     async def fetch() -> str:
@@ -97,7 +98,7 @@ async def test_effect_with_a_result_over_the_cache_size_runs_once(autojump_clock
         assert till.charges == ["a page"]
 
 
-async def test_each_of_two_calls_has_its_own_effect(autojump_clock: Any) -> None:
+async def test_each_of_two_calls_has_its_own_effect(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
 
@@ -112,7 +113,7 @@ async def test_each_of_two_calls_has_its_own_effect(autojump_clock: Any) -> None
         assert till.charges == ["ann", "ann"]
 
 
-async def test_failed_effect_is_retried_by_the_next_delivery(autojump_clock: Any) -> None:
+async def test_failed_effect_is_retried_by_the_next_delivery(autojump_clock: MockClock) -> None:
     tries: list[int] = []
 
     async def charge() -> str:
@@ -133,7 +134,7 @@ async def test_failed_effect_is_retried_by_the_next_delivery(autojump_clock: Any
         assert len(tries) == 2
 
 
-async def test_effect_of_a_cancelled_call_completes_for_the_next_delivery(autojump_clock: Any) -> None:
+async def test_effect_of_a_cancelled_call_completes_for_the_next_delivery(autojump_clock: MockClock) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -151,7 +152,7 @@ async def test_effect_of_a_cancelled_call_completes_for_the_next_delivery(autoju
         assert till.charges == ["ann"]
 
 
-async def test_effect_of_a_cancelled_call_is_cancelled_after_its_timeout(autojump_clock: Any) -> None:
+async def test_effect_of_a_cancelled_call_is_cancelled_after_its_timeout(autojump_clock: MockClock) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -168,7 +169,7 @@ async def test_effect_of_a_cancelled_call_is_cancelled_after_its_timeout(autojum
         assert server.status.working == 0
 
 
-async def test_timeout_of_the_author_applies_inside_an_effect(autojump_clock: Any) -> None:
+async def test_timeout_of_the_author_applies_inside_an_effect(autojump_clock: MockClock) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -182,7 +183,9 @@ async def test_timeout_of_the_author_applies_inside_an_effect(autojump_clock: An
 
 
 @pytest.mark.parametrize("parked", [0, 1, 10])
-async def test_client_request_is_sent_after_effects_of_other_tasks_have_ended(parked: int, autojump_clock: Any) -> None:
+async def test_client_request_is_sent_after_effects_of_other_tasks_have_ended(
+    parked: int, autojump_clock: MockClock
+) -> None:
     charges: list[int] = []
 
     async def charge() -> int:
@@ -211,7 +214,7 @@ async def test_client_request_is_sent_after_effects_of_other_tasks_have_ended(pa
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_no_effect_starts_while_a_client_request_is_pending(parked: int, autojump_clock: Any) -> None:
+async def test_no_effect_starts_while_a_client_request_is_pending(parked: int, autojump_clock: MockClock) -> None:
     """The state that the client holds would not contain it."""
     till = Till()
     till.go_on.set()
@@ -236,7 +239,7 @@ async def test_no_effect_starts_while_a_client_request_is_pending(parked: int, a
         assert till.charges == ["ann"]
 
 
-async def test_effect_can_send_a_request_to_the_client(autojump_clock: Any) -> None:
+async def test_effect_can_send_a_request_to_the_client(autojump_clock: MockClock) -> None:
     async def effect(ctx: Context) -> str:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.lowlevel.checkpoint)
@@ -253,7 +256,7 @@ async def test_effect_can_send_a_request_to_the_client(autojump_clock: Any) -> N
 
 
 @pytest.mark.parametrize("revision", [None, "2025-11-25"])
-async def test_effect_with_an_object_argument_needs_a_key(revision: str | None, autojump_clock: Any) -> None:
+async def test_effect_with_an_object_argument_needs_a_key(revision: str | None, autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     failed: list[BaseException] = []
@@ -275,7 +278,9 @@ async def test_effect_with_an_object_argument_needs_a_key(revision: str | None, 
 @pytest.mark.parametrize(
     "value", [Customer(7), date(2026, 1, 1), nan, {1, 2}, 2**70, "\ud800", b"x", (1, 2), {3: "a"}, [Pair(1, 2)]]
 )
-async def test_effect_result_that_is_not_json_is_refused(value: Any, revision: str | None, autojump_clock: Any) -> None:
+async def test_effect_result_that_is_not_json_is_refused(
+    value: Any, revision: str | None, autojump_clock: MockClock
+) -> None:
     failed: list[BaseException] = []
 
     async def effect() -> Any:
@@ -294,7 +299,7 @@ async def test_effect_result_that_is_not_json_is_refused(value: Any, revision: s
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_effect_result_is_equal_in_a_replay(parked: int, autojump_clock: Any) -> None:
+async def test_effect_result_is_equal_in_a_replay(parked: int, autojump_clock: MockClock) -> None:
     got: list[Any] = []
 
     async def effect() -> Any:

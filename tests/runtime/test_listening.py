@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.abc import SessionRecord
@@ -28,7 +29,7 @@ async def ok() -> str:
     return "ok"
 
 
-async def test_acknowledgement_is_sent_before_changes_with_a_full_outbox(autojump_clock: Any) -> None:
+async def test_acknowledgement_is_sent_before_changes_with_a_full_outbox(autojump_clock: MockClock) -> None:
     """A slow client gets the acknowledgement before any change."""
 
     async def flood(ctx: Context) -> str:
@@ -60,7 +61,7 @@ async def test_acknowledgement_is_sent_before_changes_with_a_full_outbox(autojum
 
 
 async def test_changes_of_another_replica_are_notified_and_lost_ones_reported_as_all_changed(
-    autojump_clock: Any,
+    autojump_clock: MockClock,
 ) -> None:
     bus = MemoryBus()
     stores = memory_stores(bus=bus)
@@ -85,7 +86,7 @@ async def test_changes_of_another_replica_are_notified_and_lost_ones_reported_as
         assert message.method == "notifications/tools/list_changed"
 
 
-async def test_client_that_may_have_missed_changes_gets_all_its_notifications(autojump_clock: Any) -> None:
+async def test_client_that_may_have_missed_changes_gets_all_its_notifications(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(ok)
     record = SessionRecord(id="s", revision="2025-11-25", initialized=True, subscriptions=frozenset({"doc:///a"}))
@@ -103,7 +104,7 @@ async def test_client_that_may_have_missed_changes_gets_all_its_notifications(au
         session.end("the test is over")
 
 
-async def test_listens_end_with_a_result_when_the_server_stops(autojump_clock: Any) -> None:
+async def test_listens_end_with_a_result_when_the_server_stops(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(ok)
     async with connected(server, revision=None) as client:

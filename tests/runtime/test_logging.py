@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.capabilities.logging import MAX_TEXT_CHARS, Logging
@@ -92,7 +93,7 @@ async def test_failing_sink_and_redaction_end_nothing() -> None:
                 assert not isinstance(answer, Notification)
 
 
-async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump_clock: Any) -> None:
+async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump_clock: MockClock) -> None:
     heard: list[Any] = []
 
     def redaction(text: str) -> str:
@@ -117,7 +118,7 @@ async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump
         assert heard == ["hello"]
 
 
-async def test_sink_receives_messages_of_a_handler_after_its_request(autojump_clock: Any) -> None:
+async def test_sink_receives_messages_of_a_handler_after_its_request(autojump_clock: MockClock) -> None:
     """The request has no session, so it ends with its result. Its parked handler ends later."""
     heard: list[Any] = []
 

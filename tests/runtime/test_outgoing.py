@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define
+from trio.testing import MockClock
 
 from mcptrio.errors import ConnectionClosed, MCPError, MethodNotFound
 from mcptrio.outbox import Outbox
@@ -57,7 +58,7 @@ async def talk() -> Conversation:
     return Conversation.begin()
 
 
-async def test_result_of_an_outgoing_request_is_returned(talk: Conversation, autojump_clock: Any) -> None:
+async def test_result_of_an_outgoing_request_is_returned(talk: Conversation, autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         results: list[dict[str, Any]] = []
 
@@ -72,7 +73,7 @@ async def test_result_of_an_outgoing_request_is_returned(talk: Conversation, aut
     talk.assert_nothing_left()
 
 
-async def test_error_response_of_the_peer_is_raised(talk: Conversation, autojump_clock: Any) -> None:
+async def test_error_response_of_the_peer_is_raised(talk: Conversation, autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -85,7 +86,7 @@ async def test_error_response_of_the_peer_is_raised(talk: Conversation, autojump
     talk.assert_nothing_left()
 
 
-async def test_timed_out_request_is_cancelled_at_the_peer(talk: Conversation, autojump_clock: Any) -> None:
+async def test_timed_out_request_is_cancelled_at_the_peer(talk: Conversation, autojump_clock: MockClock) -> None:
     began = trio.current_time()
     with pytest.raises(trio.TooSlowError):
         await talk.ping()
@@ -100,14 +101,14 @@ async def test_timed_out_request_is_cancelled_at_the_peer(talk: Conversation, au
     talk.assert_nothing_left()
 
 
-async def test_cancelled_request_sends_its_cancellation_shielded(talk: Conversation, autojump_clock: Any) -> None:
+async def test_cancelled_request_sends_its_cancellation_shielded(talk: Conversation, autojump_clock: MockClock) -> None:
     with trio.move_on_after(3):
         await talk.ping()
     assert [type(message) for message in talk.outbox.try_take()] == [Request, Notification]
     talk.assert_nothing_left()
 
 
-async def test_cancel_notice_to_a_blocked_peer_times_out(autojump_clock: Any) -> None:
+async def test_cancel_notice_to_a_blocked_peer_times_out(autojump_clock: MockClock) -> None:
     talk = Conversation.begin(size=1)
     began = trio.current_time()
     with trio.move_on_after(3):
@@ -116,7 +117,7 @@ async def test_cancel_notice_to_a_blocked_peer_times_out(autojump_clock: Any) ->
     talk.assert_nothing_left()
 
 
-async def test_unsent_request_is_not_cancelled(autojump_clock: Any) -> None:
+async def test_unsent_request_is_not_cancelled(autojump_clock: MockClock) -> None:
     talk = Conversation.begin(size=1)
     await talk.outbox.send(Notification("acme/full"))
     began = trio.current_time()
@@ -127,7 +128,7 @@ async def test_unsent_request_is_not_cancelled(autojump_clock: Any) -> None:
     talk.assert_nothing_left()
 
 
-async def test_request_in_a_cancelled_scope_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_in_a_cancelled_scope_sends_nothing(talk: Conversation, autojump_clock: MockClock) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await talk.ping()
@@ -136,7 +137,7 @@ async def test_request_in_a_cancelled_scope_sends_nothing(talk: Conversation, au
     talk.assert_nothing_left()
 
 
-async def test_end_of_the_session_ends_the_wait_for_a_response(talk: Conversation, autojump_clock: Any) -> None:
+async def test_end_of_the_session_ends_the_wait_for_a_response(talk: Conversation, autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -152,14 +153,14 @@ async def test_end_of_the_session_ends_the_wait_for_a_response(talk: Conversatio
     talk.assert_nothing_left()
 
 
-async def test_request_on_a_closed_outlet_leaves_no_state(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_on_a_closed_outlet_leaves_no_state(talk: Conversation, autojump_clock: MockClock) -> None:
     talk.outbox.close()
     with pytest.raises(ConnectionClosed):
         await talk.ping()
     talk.assert_nothing_left()
 
 
-async def test_request_unknown_to_the_revision_is_not_sent(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_unknown_to_the_revision_is_not_sent(talk: Conversation, autojump_clock: MockClock) -> None:
     with pytest.raises(MethodNotFound):
         await talk.outgoing.request("acme/x", {}, peer=Peer(revision=LATEST), outlet=talk.outbox)
     with pytest.raises(MethodNotFound):

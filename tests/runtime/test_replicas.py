@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define, evolve
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.abc import Principal, SessionRecord, session_topic
@@ -19,7 +20,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemorySessionStore, memory_stores
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 from tests.server_options import server_options
 
@@ -92,7 +93,7 @@ async def name(ctx: Context) -> str:
     return str(await ctx.ask("name?", str))
 
 
-async def test_session_continues_on_the_other_replica(autojump_clock: Any) -> None:
+async def test_session_continues_on_the_other_replica(autojump_clock: MockClock) -> None:
     async def who(ctx: Context) -> str:
         assert ctx.client_info is not None
         return ctx.client_info.name
@@ -103,7 +104,7 @@ async def test_session_continues_on_the_other_replica(autojump_clock: Any) -> No
         assert reply.messages[0]["result"]["content"][0]["text"] == "raw"
 
 
-async def test_response_reaches_its_request_on_the_other_replica(autojump_clock: Any) -> None:
+async def test_response_reaches_its_request_on_the_other_replica(autojump_clock: MockClock) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         call = both.start(0, session, both.request("tools/call", {"name": "name"}))
@@ -113,7 +114,7 @@ async def test_response_reaches_its_request_on_the_other_replica(autojump_clock:
         assert (await call.next())["result"]["content"][0]["text"] == "Ann"
 
 
-async def test_cancellation_reaches_its_request_on_the_other_replica(autojump_clock: Any) -> None:
+async def test_cancellation_reaches_its_request_on_the_other_replica(autojump_clock: MockClock) -> None:
     cancelled: list[str | None] = []
 
     async def endless(ctx: Context) -> str:
@@ -135,7 +136,7 @@ async def test_cancellation_reaches_its_request_on_the_other_replica(autojump_cl
         assert cancelled == ["enough"]
 
 
-async def test_call_runs_on_one_replica_despite_other_session_changes(autojump_clock: Any) -> None:
+async def test_call_runs_on_one_replica_despite_other_session_changes(autojump_clock: MockClock) -> None:
     """A change of the session by one request is not mistaken for that of another request."""
     runs: list[int] = []
     go = trio.Event()
@@ -162,7 +163,7 @@ async def test_call_runs_on_one_replica_despite_other_session_changes(autojump_c
         assert runs == [1]
 
 
-async def test_log_level_set_on_one_replica_applies_on_the_other(autojump_clock: Any) -> None:
+async def test_log_level_set_on_one_replica_applies_on_the_other(autojump_clock: MockClock) -> None:
     async def speak(ctx: Context) -> str:
         await ctx.info("hello")
         return "done"
@@ -177,7 +178,7 @@ async def test_log_level_set_on_one_replica_applies_on_the_other(autojump_clock:
         assert len(heard.messages) == 1
 
 
-async def test_session_deleted_on_one_replica_ends_on_the_other(autojump_clock: Any) -> None:
+async def test_session_deleted_on_one_replica_ends_on_the_other(autojump_clock: MockClock) -> None:
     ended: list[int] = []
 
     async def endless() -> str:
@@ -199,7 +200,7 @@ async def test_session_deleted_on_one_replica_ends_on_the_other(autojump_clock: 
         assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 404
 
 
-async def test_session_is_available_to_its_own_principal_only(autojump_clock: Any) -> None:
+async def test_session_is_available_to_its_own_principal_only(autojump_clock: MockClock) -> None:
     async with replicas() as both:
         session = await both.begin(0, x_user="ann")
         for app in both.apps:
@@ -208,7 +209,7 @@ async def test_session_is_available_to_its_own_principal_only(autojump_clock: An
             assert (await post(app, both.request("ping"), mcp_session_id=session, x_user="ann")).status == 200
 
 
-async def test_handler_receives_the_token_of_its_own_request(autojump_clock: Any) -> None:
+async def test_handler_receives_the_token_of_its_own_request(autojump_clock: MockClock) -> None:
     """Not the token of the session's first request: scopes are granted and revoked meanwhile."""
 
     async def may(ctx: Context) -> str:
@@ -231,7 +232,7 @@ async def test_handler_receives_the_token_of_its_own_request(autojump_clock: Any
         assert all(scopes == got for scopes, got in seen.items())
 
 
-async def test_session_without_ping_answers_can_be_resumed(autojump_clock: Any) -> None:
+async def test_session_without_ping_answers_can_be_resumed(autojump_clock: MockClock) -> None:
     """Its local part has ended properly: nothing hangs, and all counts return to zero."""
     async with replicas(ping_interval=10, timeouts=Timeouts(ping=5)) as both:
         session = await both.begin(0)
@@ -265,7 +266,7 @@ async def changed(both: Replicas, name: str) -> None:
     await trio.sleep(2)
 
 
-async def test_newer_listening_stream_delivers_on_any_replica(autojump_clock: Any) -> None:
+async def test_newer_listening_stream_delivers_on_any_replica(autojump_clock: MockClock) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         first = listen(both, 0, session)
@@ -282,7 +283,7 @@ async def test_newer_listening_stream_delivers_on_any_replica(autojump_clock: An
         assert [len(each.messages) for each in (first, second, third)] == [0, 2, 2]
 
 
-async def test_older_listening_stream_delivers_again_after_the_newer_disconnects(autojump_clock: Any) -> None:
+async def test_older_listening_stream_delivers_again_after_the_newer_disconnects(autojump_clock: MockClock) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         first = listen(both, 0, session)
@@ -298,7 +299,7 @@ async def test_older_listening_stream_delivers_again_after_the_newer_disconnects
         assert len(first.messages) == 2
 
 
-async def test_stream_resumed_on_another_replica_ends_on_the_first(autojump_clock: Any) -> None:
+async def test_stream_resumed_on_another_replica_ends_on_the_first(autojump_clock: MockClock) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         call = both.start(0, session, both.request("tools/call", {"name": "name"}))
@@ -347,7 +348,7 @@ class SlowStore(MemorySessionStore):
         await trio.sleep(1)
 
 
-async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_clock: Any) -> None:
+async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_clock: MockClock) -> None:
     store = SlowStore()
     async with replicas(name, sessions=store) as both:
         both.servers[0].add_resource(page, uri="doc:///page")
@@ -367,7 +368,7 @@ async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_c
         assert store.calls - before < 10
 
 
-async def test_change_announced_while_another_is_loaded_is_loaded_too(autojump_clock: Any) -> None:
+async def test_change_announced_while_another_is_loaded_is_loaded_too(autojump_clock: MockClock) -> None:
     store = SlowStore()
     async with replicas(name, sessions=store) as both:
         session = await both.begin(0)
@@ -400,7 +401,7 @@ async def page() -> str:
     ("method", "params"), [("resources/subscribe", {"uri": "doc:///page"}), ("logging/setLevel", {"level": "debug"})]
 )
 async def test_change_of_session_is_refused_until_it_is_stored(
-    method: str, params: dict[str, Any], autojump_clock: Any
+    method: str, params: dict[str, Any], autojump_clock: MockClock
 ) -> None:
     """Otherwise a client would rely on a subscription that ends with this replica."""
     store = StalledStore()
@@ -416,7 +417,7 @@ async def test_change_of_session_is_refused_until_it_is_stored(
         assert (refused.status, accepted.status) == (503, 200)
 
 
-async def test_readiness_of_client_is_refused_until_it_is_stored(autojump_clock: Any) -> None:
+async def test_readiness_of_client_is_refused_until_it_is_stored(autojump_clock: MockClock) -> None:
     store = StalledStore()
     async with replicas(name, sessions=store) as both:
         info = {"name": "raw", "version": "1"}
@@ -432,7 +433,7 @@ async def test_readiness_of_client_is_refused_until_it_is_stored(autojump_clock:
         assert (refused.status, accepted.status) == (503, 202)
 
 
-async def test_stream_that_could_not_be_stored_does_not_replace_a_later_one(autojump_clock: Any) -> None:
+async def test_stream_that_could_not_be_stored_does_not_replace_a_later_one(autojump_clock: MockClock) -> None:
     store = StalledStore()
     async with replicas(name, sessions=store) as both:
         session = await both.begin()

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.serving import ServerLimits, ServerSettings, Timeouts
+from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST
 from tests.runtime.peers import connected, envelope, tool
 
 __all__: list[str] = []
@@ -24,7 +26,7 @@ def revision(modern: bool) -> str | None:
 
 
 @BOTH
-async def test_ended_request_sends_nothing(modern: bool, autojump_clock: Any) -> None:
+async def test_ended_request_sends_nothing(modern: bool, autojump_clock: MockClock) -> None:
     kept: list[Context] = []
 
     async def keep(ctx: Context) -> str:
@@ -48,7 +50,7 @@ async def test_ended_request_sends_nothing(modern: bool, autojump_clock: Any) ->
 
 
 @BOTH
-async def test_cancelled_request_sends_nothing(modern: bool, autojump_clock: Any) -> None:
+async def test_cancelled_request_sends_nothing(modern: bool, autojump_clock: MockClock) -> None:
     """This holds also for a handler that cleans up slowly and then returns a result."""
     cleaned: list[int] = []
 
@@ -74,7 +76,7 @@ async def test_cancelled_request_sends_nothing(modern: bool, autojump_clock: Any
 
 
 @BOTH
-async def test_progress_does_not_extend_the_request_deadline(modern: bool, autojump_clock: Any) -> None:
+async def test_progress_does_not_extend_the_request_deadline(modern: bool, autojump_clock: MockClock) -> None:
     ended: list[float] = []
 
     async def busy(ctx: Context) -> str:
@@ -97,7 +99,7 @@ async def test_progress_does_not_extend_the_request_deadline(modern: bool, autoj
 
 
 @BOTH
-async def test_request_without_progress_ends_at_the_idle_deadline(modern: bool, autojump_clock: Any) -> None:
+async def test_request_without_progress_ends_at_the_idle_deadline(modern: bool, autojump_clock: MockClock) -> None:
     async def quiet(ctx: Context) -> str:
         await trio.sleep(9)
         await ctx.report_progress(1)
@@ -113,7 +115,7 @@ async def test_request_without_progress_ends_at_the_idle_deadline(modern: bool, 
 @pytest.mark.parametrize(
     ("caller", "seconds"), [(5, "5"), (1e9, "10"), (0, "10"), (-1, "10"), (True, "10"), ("5", "10")]
 )
-async def test_caller_can_only_shorten_the_timeout(caller: Any, seconds: str, autojump_clock: Any) -> None:
+async def test_caller_can_only_shorten_the_timeout(caller: Any, seconds: str, autojump_clock: MockClock) -> None:
     async def quiet() -> str:
         await trio.sleep_forever()
         return "unreachable"
@@ -126,7 +128,7 @@ async def test_caller_can_only_shorten_the_timeout(caller: Any, seconds: str, au
 
 
 @pytest.mark.parametrize("meta", [5, "x", [1], None, True])
-async def test_meta_that_is_not_an_object_is_refused(meta: Any, autojump_clock: Any) -> None:
+async def test_meta_that_is_not_an_object_is_refused(meta: Any, autojump_clock: MockClock) -> None:
     """This includes custom methods, whose other parameters are not checked."""
 
     async def echo(params: Any) -> Any:
@@ -140,11 +142,11 @@ async def test_meta_that_is_not_an_object_is_refused(meta: Any, autojump_clock: 
             answer = await client.ask(request)
             if meta is not None or request.method == "acme/echo":
                 assert isinstance(answer, ErrorResponse), answer
-                assert answer.code == -32602
+                assert answer.code == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("params", [None, {}, {"a": [1, None]}])
-async def test_custom_method_receives_its_params_unchanged(params: Any, autojump_clock: Any) -> None:
+async def test_custom_method_receives_its_params_unchanged(params: Any, autojump_clock: MockClock) -> None:
     async def echo(ctx: Context, params: Any) -> Any:
         return {"got": params}
 
@@ -156,7 +158,7 @@ async def test_custom_method_receives_its_params_unchanged(params: Any, autojump
         assert (await client.result(Request(2, "acme/echo", stamped)))["got"] == stamped
 
 
-async def test_long_uri_is_not_kept_after_its_request(autojump_clock: Any) -> None:
+async def test_long_uri_is_not_kept_after_its_request(autojump_clock: MockClock) -> None:
     async def data() -> str:
         return "x"
 
@@ -164,11 +166,11 @@ async def test_long_uri_is_not_kept_after_its_request(autojump_clock: Any) -> No
     server.add_resource(data, "data://x")
     async with connected(server) as client:
         error = await client.error(Request(1, "resources/subscribe", {"uri": "data://" + "x" * 10_000}))
-        assert error.code == -32602
+        assert error.code == INVALID_PARAMS
         await client.result(Request(2, "resources/subscribe", {"uri": "data://x"}))
 
 
-async def test_stateless_request_has_no_session(autojump_clock: Any) -> None:
+async def test_stateless_request_has_no_session(autojump_clock: MockClock) -> None:
     """This holds also if the channel has a session: nothing is inferred from it (MCP 2026-07-28, basic/index)."""
 
     async def session(ctx: Context) -> str:
@@ -183,7 +185,7 @@ async def test_stateless_request_has_no_session(autojump_clock: Any) -> None:
         assert outside["content"][0]["text"] == "None"
 
 
-async def test_requests_over_the_limit_are_refused_and_places_released(autojump_clock: Any) -> None:
+async def test_requests_over_the_limit_are_refused_and_places_released(autojump_clock: MockClock) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"
@@ -201,7 +203,7 @@ async def test_requests_over_the_limit_are_refused_and_places_released(autojump_
         assert server.supervisor.in_flight == 0
 
 
-async def test_id_in_flight_is_refused_and_its_request_continues(autojump_clock: Any) -> None:
+async def test_id_in_flight_is_refused_and_its_request_continues(autojump_clock: MockClock) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"
@@ -212,11 +214,11 @@ async def test_id_in_flight_is_refused_and_its_request_continues(autojump_clock:
         await client.send(tool(1, "slow"), tool(1, "slow"), tool("1", "slow"))
         first, *others = [await client.next() for _ in range(3)]
         assert isinstance(first, ErrorResponse)
-        assert first.code == -32600
+        assert first.code == INVALID_REQUEST
         assert [type(other) for other in others] == [Response, Response]
 
 
-async def test_cancelling_an_unknown_request_does_nothing(autojump_clock: Any) -> None:
+async def test_cancelling_an_unknown_request_does_nothing(autojump_clock: MockClock) -> None:
     async def ok() -> str:
         return "ok"
 
@@ -228,7 +230,7 @@ async def test_cancelling_an_unknown_request_does_nothing(autojump_clock: Any) -
         await client.result(tool(1, "ok"))
 
 
-async def test_initialize_cannot_be_cancelled(autojump_clock: Any) -> None:
+async def test_initialize_cannot_be_cancelled(autojump_clock: MockClock) -> None:
     server = Server()
     async with connected(server, revision=None) as client:
         params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
@@ -236,7 +238,7 @@ async def test_initialize_cannot_be_cancelled(autojump_clock: Any) -> None:
         assert isinstance(await client.next(), Response)
 
 
-async def test_requests_pending_at_end_of_input_are_answered(autojump_clock: Any) -> None:
+async def test_requests_pending_at_end_of_input_are_answered(autojump_clock: MockClock) -> None:
     """The peer has closed its side and still reads."""
 
     async def slow() -> str:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.protocol.messages import ErrorResponse, Request
 from mcptrio.serving import ServerLimits, Timeouts
+from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.runtime.peers import Client, connected, open_client, tool
 from tests.server_options import server_options
 
@@ -57,7 +59,7 @@ async def first_round(client: Client, id: Any = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_answers_complete_the_call_parked_or_replayed(parked: int, autojump_clock: Any) -> None:
+async def test_answers_complete_the_call_parked_or_replayed(parked: int, autojump_clock: MockClock) -> None:
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -70,7 +72,7 @@ async def test_answers_complete_the_call_parked_or_replayed(parked: int, autojum
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_answers_without_a_request_are_ignored(parked: int, autojump_clock: Any) -> None:
+async def test_answers_without_a_request_are_ignored(parked: int, autojump_clock: MockClock) -> None:
     """Answers before their request, and second answers, are ignored and not stored."""
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
@@ -83,7 +85,7 @@ async def test_answers_without_a_request_are_ignored(parked: int, autojump_clock
         assert text(done) == "a, b"
 
 
-async def test_handler_of_a_large_request_expires(autojump_clock: Any) -> None:
+async def test_handler_of_a_large_request_expires(autojump_clock: MockClock) -> None:
     """The memory of its parameters is released once, although its code runs again to clean up."""
     server = serving(twice, timeouts=Timeouts(input=100))
     async with connected(server, revision=None) as client:
@@ -94,7 +96,7 @@ async def test_handler_of_a_large_request_expires(autojump_clock: Any) -> None:
         assert keys(two) == ["second"]
 
 
-async def test_repeated_retry_completes_twice(autojump_clock: Any) -> None:
+async def test_repeated_retry_completes_twice(autojump_clock: MockClock) -> None:
     """The first retry resumes the parked handler, the second replays it; neither waits for the other."""
     server = serving(twice)
     async with connected(server, revision=None) as client:
@@ -108,7 +110,7 @@ async def test_repeated_retry_completes_twice(autojump_clock: Any) -> None:
             assert text(answer.result) == "a, b"  # type: ignore[union-attr]
 
 
-async def test_abandoned_request_is_not_repeated(autojump_clock: Any) -> None:
+async def test_abandoned_request_is_not_repeated(autojump_clock: MockClock) -> None:
     async def patient(ctx: Context) -> str:
         with trio.move_on_after(5):
             await ctx.elicit("now?", str, key="now")
@@ -122,7 +124,7 @@ async def test_abandoned_request_is_not_repeated(autojump_clock: Any) -> None:
         assert text(await client.result(retry(3, "it", two, {"later": accept("b")}))) == "b"
 
 
-async def test_retry_during_the_cleanup_of_a_parked_handler_replays(autojump_clock: Any) -> None:
+async def test_retry_during_the_cleanup_of_a_parked_handler_replays(autojump_clock: MockClock) -> None:
     starts: list[float] = []
 
     async def slow_to_leave(ctx: Context) -> str:
@@ -141,7 +143,7 @@ async def test_retry_during_the_cleanup_of_a_parked_handler_replays(autojump_clo
         assert len(starts) == 2
 
 
-async def test_parked_handler_expires_without_a_retry(autojump_clock: Any) -> None:
+async def test_parked_handler_expires_without_a_retry(autojump_clock: MockClock) -> None:
     ended: list[float] = []
 
     async def waiting(ctx: Context) -> str:
@@ -160,7 +162,7 @@ async def test_parked_handler_expires_without_a_retry(autojump_clock: Any) -> No
         assert server.status.parked == ()
 
 
-async def test_oldest_parked_handler_is_evicted_and_its_retry_replays(autojump_clock: Any) -> None:
+async def test_oldest_parked_handler_is_evicted_and_its_retry_replays(autojump_clock: MockClock) -> None:
     starts: list[int] = []
 
     async def asks(ctx: Context) -> str:
@@ -177,19 +179,19 @@ async def test_oldest_parked_handler_is_evicted_and_its_retry_replays(autojump_c
         assert len(starts) == 4
 
 
-async def test_invalid_answer_is_refused_and_the_handler_keeps_waiting(autojump_clock: Any) -> None:
+async def test_invalid_answer_is_refused_and_the_handler_keeps_waiting(autojump_clock: MockClock) -> None:
     server = serving(twice)
     async with connected(server, revision=None) as client:
         one = await first_round(client)
         for wrong in (5, None, [], {"action": "perhaps"}, {"action": "accept", "content": {"value": 7}}):
             error = await client.error(retry(2, "it", one, {"first": wrong}))
-            assert error.code == -32602
+            assert error.code == INVALID_PARAMS
             assert len(server.status.parked) == 1
         two = await client.result(retry(3, "it", one, {"first": accept("a")}))
         assert keys(two) == ["second"]
 
 
-async def test_retry_without_an_answer_gets_the_request_again(autojump_clock: Any) -> None:
+async def test_retry_without_an_answer_gets_the_request_again(autojump_clock: MockClock) -> None:
     async with connected(serving(twice), revision=None) as client:
         one = await first_round(client)
         again = await client.result(retry(2, "it", one, {}))
@@ -197,7 +199,7 @@ async def test_retry_without_an_answer_gets_the_request_again(autojump_clock: An
         assert again["requestState"] != one["requestState"]
 
 
-async def test_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
+async def test_cancelled_retry_ends_the_handler(autojump_clock: MockClock) -> None:
     ended: list[str | None] = []
 
     async def works_on(ctx: Context) -> str:
@@ -217,7 +219,7 @@ async def test_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
         assert len(ended) == 1
 
 
-async def test_request_inside_a_shielded_scope_fails(autojump_clock: Any) -> None:
+async def test_request_inside_a_shielded_scope_fails(autojump_clock: MockClock) -> None:
     async def shielded(ctx: Context) -> str:
         with trio.CancelScope(shield=True):
             await ctx.elicit("what?", str)
@@ -227,7 +229,7 @@ async def test_request_inside_a_shielded_scope_fails(autojump_clock: Any) -> Non
         assert (await first_round(client))["isError"] is True
 
 
-async def test_custom_request_is_refused_in_the_stateless_revision(autojump_clock: Any) -> None:
+async def test_custom_request_is_refused_in_the_stateless_revision(autojump_clock: MockClock) -> None:
     """MCP 2026-07-28, basic/patterns: servers MUST NOT initiate JSON-RPC requests."""
 
     async def own(ctx: Context) -> str:
@@ -237,11 +239,11 @@ async def test_custom_request_is_refused_in_the_stateless_revision(autojump_cloc
         await client.send(tool(1, "it", modern=True))
         answer = await client.next()
         assert isinstance(answer, ErrorResponse), answer
-        assert answer.code == -32601
+        assert answer.code == METHOD_NOT_FOUND
         assert 'connect with revision="2025-11-25"' in answer.message
 
 
-async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:
+async def test_effects_run_once_over_all_rounds(autojump_clock: MockClock) -> None:
     charged: list[str] = []
 
     async def charge(what: str) -> dict[str, str]:
@@ -261,16 +263,16 @@ async def test_effects_run_once_over_all_rounds(autojump_clock: Any) -> None:
         assert charged == ["book", "book"]
 
 
-async def test_state_that_grows_too_large_is_refused(autojump_clock: Any) -> None:
+async def test_state_that_grows_too_large_is_refused(autojump_clock: MockClock) -> None:
     async with connected(serving(twice, limits=ServerLimits(state_bytes=2000)), revision=None) as client:
         one = await first_round(client)
         error = await client.error(retry(2, "it", one, {"first": accept("x" * 5000)}))
-        assert error.code == -32603
+        assert error.code == INTERNAL_ERROR
         giant = tool(3, "it", modern=True, inputResponses={}, requestState="x" * 100_000)
-        assert (await client.error(giant)).code == -32602
+        assert (await client.error(giant)).code == INVALID_PARAMS
 
 
-async def test_server_stop_ends_parked_handlers(autojump_clock: Any) -> None:
+async def test_server_stop_ends_parked_handlers(autojump_clock: MockClock) -> None:
     ended: list[int] = []
 
     async def waiting(ctx: Context) -> str:
@@ -287,7 +289,7 @@ async def test_server_stop_ends_parked_handlers(autojump_clock: Any) -> None:
         assert ended == [1]
 
 
-async def test_concurrent_requests_can_be_answered_one_by_one(autojump_clock: Any) -> None:
+async def test_concurrent_requests_can_be_answered_one_by_one(autojump_clock: MockClock) -> None:
     async def both(ctx: Context) -> str:
         answers: dict[str, str] = {}
 
@@ -308,7 +310,7 @@ async def test_concurrent_requests_can_be_answered_one_by_one(autojump_clock: An
         assert text(asked) == "ab"
 
 
-async def test_handler_whose_state_is_too_large_is_not_parked(autojump_clock: Any) -> None:
+async def test_handler_whose_state_is_too_large_is_not_parked(autojump_clock: MockClock) -> None:
     """The client has no state, so it could never retry."""
     ended: list[int] = []
 
@@ -332,7 +334,7 @@ async def test_handler_whose_state_is_too_large_is_not_parked(autojump_clock: An
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.parametrize("id", [None, "sign-in"])
-async def test_declined_url_is_requested_once(id: str | None, action: str, autojump_clock: Any) -> None:
+async def test_declined_url_is_requested_once(id: str | None, action: str, autojump_clock: MockClock) -> None:
     async def guarded(ctx: Context) -> str:
         await ctx.elicit("name?", str, key="name")
         raise ctx.url_required("sign in first", "https://example.com/in", id=id)
@@ -347,7 +349,7 @@ async def test_declined_url_is_requested_once(id: str | None, action: str, autoj
         assert last["content"][0]["text"] == f"the user chose to {action}: sign in first"
 
 
-async def test_accepted_url_is_requested_until_it_is_visited(autojump_clock: Any) -> None:
+async def test_accepted_url_is_requested_until_it_is_visited(autojump_clock: MockClock) -> None:
     calls: list[int] = []
 
     async def guarded(ctx: Context) -> str:
@@ -364,7 +366,7 @@ async def test_accepted_url_is_requested_until_it_is_visited(autojump_clock: Any
         assert text(asked) == "signed in"
 
 
-async def test_client_with_many_parked_handlers_evicts_its_own(autojump_clock: Any) -> None:
+async def test_client_with_many_parked_handlers_evicts_its_own(autojump_clock: MockClock) -> None:
     starts: list[str] = []
 
     async def asks(ctx: Context) -> str:
@@ -381,7 +383,7 @@ async def test_client_with_many_parked_handlers_evicts_its_own(autojump_clock: A
         assert len(starts) == 21
 
 
-async def test_client_disconnect_ends_its_parked_handlers(autojump_clock: Any) -> None:
+async def test_client_disconnect_ends_its_parked_handlers(autojump_clock: MockClock) -> None:
     ended: list[str] = []
 
     async def asks(ctx: Context) -> str:

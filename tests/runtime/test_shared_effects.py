@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define, evolve, field
+from trio.testing import MockClock
 
 from mcptrio import Context
 from mcptrio.abc import EffectClaim, EffectState, EffectStore, Stores
@@ -55,10 +56,10 @@ class Faulty:
     """Effects in a store that fails sometimes.
 
     Args:
-        failing: the methods that fail.
-        hanging: the methods that never return.
-        late: the methods that fail after they have done their work, as if the response was lost.
-        asked: the number of requested claims.
+        failing: The methods that fail.
+        hanging: The methods that never return.
+        late: The methods that fail after they have done their work, as if the response was lost.
+        asked: The number of requested claims.
     """
 
     effects: EffectStore
@@ -100,7 +101,7 @@ def faulty(*, bus: bool = True) -> tuple[Stores, Faulty]:
 
 @pytest.mark.parametrize("bus", [True, False])
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_retry_received_by_two_replicas_has_one_effect(parked: int, bus: bool, autojump_clock: Any) -> None:
+async def test_retry_received_by_two_replicas_has_one_effect(parked: int, bus: bool, autojump_clock: MockClock) -> None:
     till = Till()
     stores = memory_stores(bus=MemoryBus() if bus else None)
     async with replicas(buy(till), stores, limits=ServerLimits(parked=parked)) as clients:
@@ -121,7 +122,7 @@ async def test_retry_received_by_two_replicas_has_one_effect(parked: int, bus: b
         assert till.charges == ["ann"]
 
 
-async def test_lost_bus_message_only_delays_the_result(autojump_clock: Any) -> None:
+async def test_lost_bus_message_only_delays_the_result(autojump_clock: MockClock) -> None:
     till = Till()
     bus = MemoryBus()
     stores = memory_stores(bus=bus)
@@ -135,7 +136,7 @@ async def test_lost_bus_message_only_delays_the_result(autojump_clock: Any) -> N
         assert [text((await client.next()).result) for client in clients] == ["receipt 1"] * 2  # type: ignore[union-attr]
 
 
-async def test_failed_effect_is_run_by_the_waiting_replica(autojump_clock: Any) -> None:
+async def test_failed_effect_is_run_by_the_waiting_replica(autojump_clock: MockClock) -> None:
     tries: list[int] = []
     go_on = trio.Event()
 
@@ -161,7 +162,7 @@ async def test_failed_effect_is_run_by_the_waiting_replica(autojump_clock: Any) 
         assert (text(paid), len(tries)) == ("paid", 2)
 
 
-async def test_cancelled_effect_is_run_by_the_waiting_replica(autojump_clock: Any) -> None:
+async def test_cancelled_effect_is_run_by_the_waiting_replica(autojump_clock: MockClock) -> None:
     till = Till()
     async with replicas(buy(till), memory_stores(bus=MemoryBus())) as clients:
         one = await first_round(clients[0])
@@ -176,7 +177,7 @@ async def test_cancelled_effect_is_run_by_the_waiting_replica(autojump_clock: An
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_effect_with_a_question_resumes_on_the_other_replica(parked: int, autojump_clock: Any) -> None:
+async def test_effect_with_a_question_resumes_on_the_other_replica(parked: int, autojump_clock: MockClock) -> None:
     async def effect(ctx: Context) -> str:
         return await ctx.ask("really?", str, key="really")
 
@@ -194,7 +195,7 @@ async def test_effect_with_a_question_resumes_on_the_other_replica(parked: int, 
         assert trio.current_time() == began
 
 
-async def test_first_round_does_not_query_the_store(autojump_clock: Any) -> None:
+async def test_first_round_does_not_query_the_store(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -208,7 +209,7 @@ async def test_first_round_does_not_query_the_store(autojump_clock: Any) -> None
         assert effects.asked == 0
 
 
-async def test_no_effect_starts_while_the_store_fails(autojump_clock: Any) -> None:
+async def test_no_effect_starts_while_the_store_fails(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -224,7 +225,7 @@ async def test_no_effect_starts_while_the_store_fails(autojump_clock: Any) -> No
         assert text(await clients[1].result(retry(3, "it", one, {"sure": accept("y")}))) == "receipt 1"
 
 
-async def test_result_that_cannot_be_stored_is_stored_later(autojump_clock: Any) -> None:
+async def test_result_that_cannot_be_stored_is_stored_later(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -239,7 +240,7 @@ async def test_result_that_cannot_be_stored_is_stored_later(autojump_clock: Any)
         assert till.charges == ["ann"]
 
 
-async def test_hanging_store_does_not_delay_the_response(autojump_clock: Any) -> None:
+async def test_hanging_store_does_not_delay_the_response(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -255,7 +256,7 @@ async def test_hanging_store_does_not_delay_the_response(autojump_clock: Any) ->
         assert till.charges == ["ann"]
 
 
-async def test_claim_that_cannot_be_released_is_released_later(autojump_clock: Any) -> None:
+async def test_claim_that_cannot_be_released_is_released_later(autojump_clock: MockClock) -> None:
     tries: list[int] = []
 
     async def charge() -> str:
@@ -281,7 +282,7 @@ async def test_claim_that_cannot_be_released_is_released_later(autojump_clock: A
         assert len(tries) == 2
 
 
-async def test_claim_whose_response_was_lost_is_released(autojump_clock: Any) -> None:
+async def test_claim_whose_response_was_lost_is_released(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -293,7 +294,7 @@ async def test_claim_whose_response_was_lost_is_released(autojump_clock: Any) ->
         assert text(await clients[1].result(retry(2, "it", one, {"sure": accept("y")}))) == "receipt 1"
 
 
-async def test_repeated_release_does_not_end_a_later_claim(autojump_clock: Any) -> None:
+async def test_repeated_release_does_not_end_a_later_claim(autojump_clock: MockClock) -> None:
     """The first release took effect although its response was lost, and the next delivery has claimed the effect."""
     till = Till()
     tries: list[int] = []
@@ -324,7 +325,7 @@ async def test_repeated_release_does_not_end_a_later_claim(autojump_clock: Any) 
         assert till.charges == ["ann"]
 
 
-async def test_effect_of_a_crashed_replica_is_not_repeated(autojump_clock: Any) -> None:
+async def test_effect_of_a_crashed_replica_is_not_repeated(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
 
@@ -342,7 +343,7 @@ async def test_effect_of_a_crashed_replica_is_not_repeated(autojump_clock: Any) 
         assert till.charges == []
 
 
-async def test_call_waits_for_another_replica_until_its_deadline(autojump_clock: Any) -> None:
+async def test_call_waits_for_another_replica_until_its_deadline(autojump_clock: MockClock) -> None:
     class Busy(Faulty):
         async def claim(self, call: str, key: str) -> EffectClaim:
             self.asked += 1

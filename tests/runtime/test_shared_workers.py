@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from mcptrio import Context, Server
 from mcptrio.outbox import Outbox
@@ -71,7 +72,7 @@ async def leave_something() -> str:
     return found
 
 
-async def test_idle_sessions_have_no_task(autojump_clock: Any) -> None:
+async def test_idle_sessions_have_no_task(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(leave_something)
     async with server.open():
@@ -89,7 +90,7 @@ async def test_idle_sessions_have_no_task(autojump_clock: Any) -> None:
         assert len(server.status.sessions) == 1
 
 
-async def test_ended_session_cancels_its_own_requests_only(autojump_clock: Any) -> None:
+async def test_ended_session_cancels_its_own_requests_only(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(hold)
     async with server.open():
@@ -116,7 +117,7 @@ async def test_ended_session_cancels_its_own_requests_only(autojump_clock: Any) 
         assert isinstance(answer, Response)
 
 
-async def test_handler_counts_against_the_limit_until_its_cleanup_ends(autojump_clock: Any) -> None:
+async def test_handler_counts_against_the_limit_until_its_cleanup_ends(autojump_clock: MockClock) -> None:
     """An ended session frees its place only then."""
     cleaned = trio.Event()
 
@@ -145,7 +146,7 @@ async def test_handler_counts_against_the_limit_until_its_cleanup_ends(autojump_
         assert server.supervisor.in_flight == 0
 
 
-async def test_session_task_starts_on_demand_and_ends_with_the_session(autojump_clock: Any) -> None:
+async def test_session_task_starts_on_demand_and_ends_with_the_session(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(ping_interval=5))
 
     async def greet(ctx: Context) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import mcptrio
 from mcptrio import Context, Server
@@ -16,6 +17,7 @@ from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.serving import ServerLimits, ServerSettings, ThreadStatus, Timeouts, memory_channel_pair
+from tests.error_codes import INVALID_PARAMS
 from tests.runtime.peers import connected, envelope, open_client, tool
 
 __all__: list[str] = []
@@ -37,7 +39,7 @@ async def slow() -> str:
     return "done"
 
 
-async def test_requests_over_the_server_limit_are_refused(autojump_clock: Any) -> None:
+async def test_requests_over_the_server_limit_are_refused(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(requests=2)))
     server.add_tool(endless)
     async with connected(server) as one, open_client(server) as other:
@@ -52,7 +54,7 @@ async def test_requests_over_the_server_limit_are_refused(autojump_clock: Any) -
 
 
 @pytest.mark.parametrize("seconds", [0.5, 50])
-async def test_shutdown_takes_no_longer_than_its_timeout(autojump_clock: Any, seconds: float) -> None:
+async def test_shutdown_takes_no_longer_than_its_timeout(autojump_clock: MockClock, seconds: float) -> None:
     server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=seconds)))
     server.add_tool(endless)
     async with connected(server) as client:
@@ -64,7 +66,7 @@ async def test_shutdown_takes_no_longer_than_its_timeout(autojump_clock: Any, se
         assert trio.current_time() - began == pytest.approx(seconds)
 
 
-async def test_sessions_over_the_limit_are_refused(autojump_clock: Any) -> None:
+async def test_sessions_over_the_limit_are_refused(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(sessions=1)))
     async with connected(server):
         _, theirs = memory_channel_pair()
@@ -88,7 +90,7 @@ async def test_closed_server_refuses_connections() -> None:
     await theirs.aclose()
 
 
-async def test_server_stop_waits_for_running_requests_then_cancels_them(autojump_clock: Any) -> None:
+async def test_server_stop_waits_for_running_requests_then_cancels_them(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
     server.add_tool(slow)
     server.add_tool(endless)
@@ -110,7 +112,7 @@ async def test_server_stop_waits_for_running_requests_then_cancels_them(autojump
             await client.next()
 
 
-async def test_stopping_an_idle_server_takes_no_time(autojump_clock: Any) -> None:
+async def test_stopping_an_idle_server_takes_no_time(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=50)))
     async with connected(server):
         began = trio.current_time()
@@ -119,7 +121,7 @@ async def test_stopping_an_idle_server_takes_no_time(autojump_clock: Any) -> Non
         assert trio.current_time() == began
 
 
-async def test_peer_that_never_reads_does_not_delay_the_shutdown(autojump_clock: Any) -> None:
+async def test_peer_that_never_reads_does_not_delay_the_shutdown(autojump_clock: MockClock) -> None:
     async def flood(ctx: Context) -> str:
         while True:
             await ctx.notify("acme/flood")
@@ -165,7 +167,7 @@ async def test_abandoned_threads_are_counted() -> None:
                 await trio.sleep(0.01)
 
 
-async def test_flooding_client_waits_until_its_answers_are_read(autojump_clock: Any) -> None:
+async def test_flooding_client_waits_until_its_answers_are_read(autojump_clock: MockClock) -> None:
     served: list[int] = []
 
     async def count() -> str:
@@ -181,7 +183,7 @@ async def test_flooding_client_waits_until_its_answers_are_read(autojump_clock: 
         assert len(served) < 500
 
 
-async def test_ended_session_accepts_no_messages(autojump_clock: Any) -> None:
+async def test_ended_session_accepts_no_messages(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(slow)
     async with server.open():
@@ -202,7 +204,7 @@ async def test_ended_session_accepts_no_messages(autojump_clock: Any) -> None:
         assert session.in_flight == {}
 
 
-async def test_session_ended_before_it_runs_leaves_no_state(autojump_clock: Any) -> None:
+async def test_session_ended_before_it_runs_leaves_no_state(autojump_clock: MockClock) -> None:
     server = Server(settings=ServerSettings(ping_interval=5))
     async with server.open():
         session = server.supervisor.open_session()
@@ -215,7 +217,7 @@ async def test_session_ended_before_it_runs_leaves_no_state(autojump_clock: Any)
         assert outbox.closed
 
 
-async def test_stored_session_continues(autojump_clock: Any) -> None:
+async def test_stored_session_continues(autojump_clock: MockClock) -> None:
     server = Server()
     server.add_tool(slow)
     record = SessionRecord(id="s", revision="2025-06-18", initialized=True, log_level="error")
@@ -229,7 +231,7 @@ async def test_stored_session_continues(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("message", [Notification("acme/none"), Notification("notifications/initialized")])
-async def test_stateless_notification_is_accepted_and_closed(message: Notification, autojump_clock: Any) -> None:
+async def test_stateless_notification_is_accepted_and_closed(message: Notification, autojump_clock: MockClock) -> None:
     server = Server()
     async with server.open():
         outbox = Outbox()
@@ -238,7 +240,7 @@ async def test_stateless_notification_is_accepted_and_closed(message: Notificati
         assert outbox.try_take() == []
 
 
-async def test_stateless_message_needs_an_envelope(autojump_clock: Any) -> None:
+async def test_stateless_message_needs_an_envelope(autojump_clock: MockClock) -> None:
     server = Server()
     async with server.open():
         for request in (INITIALIZE, Request(1, "tools/list"), Request(2, "tools/list", {"_meta": {}})):
@@ -246,10 +248,10 @@ async def test_stateless_message_needs_an_envelope(autojump_clock: Any) -> None:
             await server.supervisor.answer(request, outbox)
             (answer,) = outbox.try_take()
             assert isinstance(answer, ErrorResponse)
-            assert answer.code == -32602
+            assert answer.code == INVALID_PARAMS
 
 
-async def test_cancelling_the_caller_cancels_the_request(autojump_clock: Any) -> None:
+async def test_cancelling_the_caller_cancels_the_request(autojump_clock: MockClock) -> None:
     ended: list[str | None] = []
 
     async def waits(ctx: Context) -> str:
@@ -272,7 +274,7 @@ async def test_cancelling_the_caller_cancels_the_request(autojump_clock: Any) ->
         assert server.supervisor.in_flight == 0
 
 
-async def test_plugin_receives_notifications_of_every_transport(autojump_clock: Any) -> None:
+async def test_plugin_receives_notifications_of_every_transport(autojump_clock: MockClock) -> None:
     heard: list[Any] = []
 
     async def hear(params: Any) -> None:

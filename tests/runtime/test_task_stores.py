@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 from attrs import define, evolve, field
+from trio.testing import MockClock
 
 from mcptrio import Context, Elicit, Server
 from mcptrio.abc import EffectClaim, Stores, TaskQueue, TaskRecord, TaskState, TaskStore
@@ -40,9 +41,9 @@ class Shaken:
     """Tasks in a store that fails sometimes, and that others change in the meantime.
 
     Args:
-        failing: the methods that fail.
-        created: called after each creation, before its caller knows of it.
-        claimed: the same after each claim.
+        failing: The methods that fail.
+        created: Called after each creation, before its caller knows of it.
+        claimed: The same after each claim.
     """
 
     tasks: TaskStore
@@ -152,8 +153,8 @@ def accept(text: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": text}}
 
 
-async def test_client_is_told_that_the_store_does_not_work(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+async def test_client_gets_an_error_while_the_store_fails(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> str:
         return "done"
@@ -172,7 +173,7 @@ async def test_client_is_told_that_the_store_does_not_work(
     assert "Traceback" not in caplog.text
 
 
-async def test_cancellation_takes_effect_although_the_store_fails_at_that_moment(autojump_clock: Any) -> None:
+async def test_cancellation_takes_effect_although_the_store_fails_at_that_moment(autojump_clock: MockClock) -> None:
     async def work() -> str:
         await trio.sleep_forever()
         raise AssertionError
@@ -187,7 +188,7 @@ async def test_cancellation_takes_effect_although_the_store_fails_at_that_moment
         await served.until(id, "cancelled")
 
 
-async def test_cancellation_takes_effect_between_a_claim_and_the_start_of_the_task(autojump_clock: Any) -> None:
+async def test_cancellation_takes_effect_between_a_claim_and_the_start_of_the_task(autojump_clock: MockClock) -> None:
     async def work() -> str:
         await trio.sleep_forever()
         raise AssertionError
@@ -201,7 +202,7 @@ async def test_cancellation_takes_effect_between_a_claim_and_the_start_of_the_ta
         await served.until(await served.begin(), "cancelled")
 
 
-async def test_question_stays_open_while_another_process_comes_to_it(autojump_clock: Any) -> None:
+async def test_question_stays_open_while_another_process_replays_the_handler(autojump_clock: MockClock) -> None:
     """A client that has answered it does not answer it again, so its answer must count in the meantime too."""
     runs = 0
 
@@ -231,7 +232,7 @@ async def test_question_stays_open_while_another_process_comes_to_it(autojump_cl
         assert (await served.until(id, "completed"))["result"]["content"][0]["text"] == "first? second? third?"
 
 
-async def test_task_that_is_claimed_while_the_server_begins_to_stop_is_given_back(autojump_clock: Any) -> None:
+async def test_task_that_is_claimed_while_the_server_begins_to_stop_is_given_back(autojump_clock: MockClock) -> None:
     started = 0
 
     async def work() -> str:
@@ -256,7 +257,9 @@ async def test_task_that_is_claimed_while_the_server_begins_to_stop_is_given_bac
     assert started == 0
 
 
-async def test_call_that_becomes_a_task_while_the_server_begins_to_stop_is_given_back(autojump_clock: Any) -> None:
+async def test_call_that_becomes_a_task_while_the_server_begins_to_stop_is_given_back(
+    autojump_clock: MockClock,
+) -> None:
     reasons: list[str | None] = []
 
     async def work(ctx: Context) -> str:
@@ -282,7 +285,7 @@ async def test_call_that_becomes_a_task_while_the_server_begins_to_stop_is_given
         assert reasons == ["the server is stopping"]
 
 
-async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autojump_clock: Any) -> None:
+async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autojump_clock: MockClock) -> None:
     runs = 0
 
     async def work() -> str:
@@ -312,7 +315,7 @@ async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autoju
         assert runs == 3
 
 
-async def test_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> None:
+async def test_task_waits_for_the_store_of_side_effects(autojump_clock: MockClock) -> None:
     till = Till()
     till.go_on.set()
     effects = memory_stores(bus=MemoryBus()).effects
@@ -332,7 +335,7 @@ async def test_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> 
         assert len(till.charges) == 1
 
 
-async def test_call_that_becomes_a_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> None:
+async def test_call_that_becomes_a_task_waits_for_the_store_of_side_effects(autojump_clock: MockClock) -> None:
     """It becomes a task while its side effect waits for the store, which then fails."""
 
     class Slow(Faulty):
@@ -361,7 +364,7 @@ async def test_call_that_becomes_a_task_waits_for_the_store_of_side_effects(auto
         assert len(till.charges) == 1
 
 
-async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(autojump_clock: Any) -> None:
+async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(autojump_clock: MockClock) -> None:
     async def work(ctx: Context, padding: str, result: int = 0, question: int = 0, error: int = 0) -> str:
         if question:
             await ctx.ask("q" * question, str)
@@ -380,7 +383,7 @@ async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(auto
         assert len((await served.until(id, "completed"))["result"]["content"][0]["text"]) == 18_000
 
 
-async def test_task_of_another_version_is_left_and_the_server_continues(autojump_clock: Any) -> None:
+async def test_task_of_another_version_is_left_and_the_server_continues(autojump_clock: MockClock) -> None:
     """Two versions share a store during an update, so one may claim or follow what it cannot read."""
 
     async def work() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 import mcptrio
 from mcptrio import Context, Endpoint, MCPError, PluginSetup, Server, hookimpl
@@ -25,7 +26,7 @@ from mcptrio.serving import (
     ThreadStatus,
     Timeouts,
 )
-from tests.guards import FunctionGuard
+from tests.function_guard import FunctionGuard
 from tests.runtime.peers import connected, tool
 from tests.runtime.test_round_trips import accept, keys, retry, text
 
@@ -76,7 +77,7 @@ class Shop:
 @REVISIONS
 @pytest.mark.parametrize("how", ["running", "cancelled", "asking"])
 async def test_lifespan_exits_after_the_handlers_have_ended(
-    how: str, revision: str | None, autojump_clock: Any
+    how: str, revision: str | None, autojump_clock: MockClock
 ) -> None:
     shop = Shop()
     server = Server(plugins=[shop], settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
@@ -95,7 +96,7 @@ async def test_lifespan_exits_after_the_handlers_have_ended(
         assert server.status.working == 0
 
 
-async def test_quarantined_plugin_has_no_parked_handlers(autojump_clock: Any) -> None:
+async def test_quarantined_plugin_has_no_parked_handlers(autojump_clock: MockClock) -> None:
     shop = Shop()
     server = Server(plugins=[shop])
     async with connected(server, revision=None) as client:
@@ -110,8 +111,8 @@ class Threads:
     """Sync tools that wait until they are released.
 
     Attributes:
-        begun, most: calls, and concurrent calls.
-        first: set when the first call has begun.
+        begun, most: The number of calls so far, and the most calls that ran at once.
+        first: Set when the first call has begun.
     """
 
     def __init__(self) -> None:
@@ -221,7 +222,7 @@ async def test_sync_functions_in_all_places_can_start_threads(revision: str | No
 
 @REVISIONS
 @pytest.mark.parametrize("bound", ["tool", "plugin"])
-async def test_timeout_starts_when_the_call_begins(bound: str, revision: str | None, autojump_clock: Any) -> None:
+async def test_timeout_starts_when_the_call_begins(bound: str, revision: str | None, autojump_clock: MockClock) -> None:
     begun: list[float] = []
 
     async def work() -> str:
@@ -243,7 +244,7 @@ async def test_timeout_starts_when_the_call_begins(bound: str, revision: str | N
 
 
 @REVISIONS
-async def test_expired_queued_call_is_not_started(revision: str | None, autojump_clock: Any) -> None:
+async def test_expired_queued_call_is_not_started(revision: str | None, autojump_clock: MockClock) -> None:
     begun: list[int] = []
 
     async def work(number: int) -> str:
@@ -328,7 +329,7 @@ async def test_sync_tool_that_waits_for_the_client_ends_when_cancelled(revision:
         assert isinstance(messages[0], trio.Cancelled)
 
 
-async def test_notification_handler_ends_before_the_lifespan_exits(autojump_clock: Any) -> None:
+async def test_notification_handler_ends_before_the_lifespan_exits(autojump_clock: MockClock) -> None:
     happened: list[str] = []
     begun = trio.Event()
 
@@ -360,7 +361,7 @@ async def test_notification_handler_ends_before_the_lifespan_exits(autojump_cloc
 
 
 @REVISIONS
-async def test_calls_over_the_rate_of_a_plugin_get_retry_after(revision: str | None, autojump_clock: Any) -> None:
+async def test_calls_over_the_rate_of_a_plugin_get_retry_after(revision: str | None, autojump_clock: MockClock) -> None:
     async def wave() -> str:
         return "hello"
 
@@ -402,7 +403,7 @@ async def test_effect_of_a_thread_ends_with_its_call() -> None:
 
 
 @REVISIONS
-async def test_context_of_an_ended_request_sends_no_requests(revision: str | None, autojump_clock: Any) -> None:
+async def test_context_of_an_ended_request_sends_no_requests(revision: str | None, autojump_clock: MockClock) -> None:
     kept: list[Context] = []
 
     async def keep(ctx: Context) -> str:
@@ -457,7 +458,7 @@ async def test_thread_calls_of_one_client_do_not_delay_other_clients(helpers: bo
 
 
 @REVISIONS
-async def test_clients_alternate_in_the_places_of_a_tool(revision: str | None, autojump_clock: Any) -> None:
+async def test_clients_alternate_in_the_places_of_a_tool(revision: str | None, autojump_clock: MockClock) -> None:
     served: list[str] = []
 
     async def work(who: str) -> None:

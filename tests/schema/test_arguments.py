@@ -38,7 +38,7 @@ class Point:
     """A point.
 
     Attributes:
-        x: the abscissa
+        x: The abscissa.
     """
 
     x: int
@@ -119,8 +119,8 @@ def test_signature_becomes_a_schema() -> None:
         """Search.
 
         Args:
-            text: what to look for
-            limit: not this, the annotation says it
+            text: What to look for.
+            limit: Unused, because the annotation has a description.
         """
 
     arguments = Arguments.of(search, skip=frozenset({"ctx"}))
@@ -128,7 +128,7 @@ def test_signature_becomes_a_schema() -> None:
     assert arguments.schema == {
         "type": "object",
         "properties": {
-            "text": {"type": "string", "description": "what to look for"},
+            "text": {"type": "string", "description": "What to look for."},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "how many", "default": 10},
             "color": {"anyOf": [{"type": "string", "enum": ["red", "blue"]}, {"type": "null"}], "default": None},
             "kind": {"type": "string", "enum": ["a", "b"], "description": "the kind", "default": "a"},
@@ -184,7 +184,7 @@ def test_classes_of_every_kind_become_schemas() -> None:
     places, definitions = schema["properties"], schema["$defs"]
 
     assert definitions["Point"]["description"] == "A point."
-    assert definitions["Point"]["properties"]["x"] == {"type": "integer", "description": "the abscissa"}
+    assert definitions["Point"]["properties"]["x"] == {"type": "integer", "description": "The abscissa."}
     assert definitions["Point"]["properties"]["y"] == {"type": "integer", "description": "the ordinate", "default": 0}
     assert definitions["Point"]["properties"]["at"]["anyOf"][0] == {"type": "string", "format": "date-time"}
     assert places["options"]["properties"]["color"] == {

@@ -36,7 +36,7 @@ class Everything:
     """Everything.
 
     Args:
-        name: what you are called
+        name: What you are called.
     """
 
     name: str
@@ -97,7 +97,7 @@ def test_every_kind_of_field_becomes_a_form_field() -> None:
     assert ElicitationForm.of(Everything).schema == {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "what you are called"},
+            "name": {"type": "string", "description": "What you are called."},
             "age": {
                 "type": "integer", "minimum": 0, "maximum": 149, "title": "Age", "default": 3,
                 "description": "in years",

@@ -23,19 +23,19 @@ Value: TypeAlias = (
 
 
 def expand(template: str, values: Mapping[str, Value]) -> str:
-    """Make a URI; variables without a value are left out.
+    """Return the URI of a template with these values; variables without a value are left out.
 
     Raises:
-        TypeError: a value is nested, or a prefix is asked of a list.
+        TypeError: A value is nested, or a list has a prefix modifier.
     """
     return "".join(part.text if isinstance(part, Literal) else _expand(part, values) for part in parse(template))
 
 
 def _expand(part: Expression, values: Mapping[str, Value]) -> str:
-    """What an expression becomes; nothing, where none of its variables has a value.
+    """Return the text of an expression; empty if none of its variables has a value.
 
     Raises:
-        TypeError: a value is nested, or a prefix is asked of a list.
+        TypeError: A value is nested, or a list has a prefix modifier.
     """
     operator = part.operator
     pieces: list[str] = []

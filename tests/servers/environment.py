@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cache import INSTALL_SECONDS, kept
+from tests.cache import INSTALL_SECONDS, cached_folder
 
 __all__ = ["InstallError", "install"]
 
@@ -22,14 +22,14 @@ class InstallError(Exception):
 
 
 def install(requirements: Path, modules: Sequence[str]) -> Path:
-    """The Python of an environment with what a file lists, made unless it is already there.
+    """Return the Python of an environment with the requirements of a file, which is made once.
 
     Args:
-        requirements: everything, pinned; dependencies that it does not list are not installed.
-        modules: imported once, to see that they can be, and so that their compiled form is there when they are started.
+        requirements: A file with all requirements, pinned; dependencies that it does not list are not installed.
+        modules: Modules to import once, which checks the installation and compiles them for later starts.
 
     Raises:
-        InstallError: with what pip or Python has said.
+        InstallError: The installation or an import failed; the message has the output of pip or Python.
     """
 
     def make(home: Path) -> None:
@@ -41,7 +41,7 @@ def install(requirements: Path, modules: Sequence[str]) -> Path:
         _run(python, "-c", "import " + ", ".join(modules))
 
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return kept(f"{requirements.stem}-{version}", requirements.read_bytes(), make) / "bin" / "python"
+    return cached_folder(f"{requirements.stem}-{version}", requirements.read_bytes(), make) / "bin" / "python"
 
 
 def _run(*command: str) -> None:

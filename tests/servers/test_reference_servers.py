@@ -13,6 +13,7 @@ import pytest
 
 from mcptrio import MCPError, connect
 from mcptrio.types import TextContent
+from tests.servers.conftest import Command
 from tests.servers.ways import TIMEOUTS, text, text_of
 
 __all__: list[str] = []
@@ -49,7 +50,7 @@ async def test_reference_time_server_answers(
         assert "Europe/Zurich" in str((await client.tools().all())[0].input_schema)
 
 
-async def test_reference_git_server_answers(git_command: Any, repository: Path) -> None:
+async def test_reference_git_server_answers(git_command: Command, repository: Path) -> None:
     repo = str(repository)
     async with connect(git_command, timeouts=TIMEOUTS) as client:
         tools = {tool.name: tool for tool in await client.tools().all()}
@@ -96,7 +97,9 @@ async def test_reference_fetch_server_answers(fetch_command: Any, site: str) -> 
             await client.get_prompt("fetch")
 
 
-async def test_missing_features_of_a_reference_server_are_reported(reference_generation: str, git_command: Any) -> None:
+async def test_missing_features_of_a_reference_server_are_reported(
+    reference_generation: str, git_command: Command
+) -> None:
     """The first SDK lacks the methods; the second has them and lists nothing."""
     async with connect(git_command, timeouts=TIMEOUTS) as client:
         if reference_generation == "v1":

@@ -8,6 +8,7 @@ import pytest
 
 from mcptrio import MCPError, connect
 from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
+from tests.error_codes import INVALID_PARAMS
 from tests.servers.ways import HANDSHAKE, TIMEOUTS, Way, text, ways
 
 __all__: list[str] = []
@@ -15,8 +16,6 @@ __all__: list[str] = []
 MAIN = ways("stdio", "http", "sse")
 # The older revisions do not differ over stdio, where each combination is one more process.
 EVERY = [*MAIN, *ways("json", "stateless"), *ways("http", revisions=HANDSHAKE[:-1])]
-
-INVALID_PARAMS = -32602
 
 
 @pytest.mark.parametrize("way", EVERY, indirect=True, ids=str)

@@ -137,8 +137,11 @@ async def test_session_lost_by_the_sdk_server_is_replaced(way: Way, target: Any)
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         session = await text(client, "session")
-        async with client.subscribe(["memo://today"]) as changes, httpx2.AsyncClient(timeout=WAIT_TIMEOUT) as somebody:
-            await somebody.delete(target.url, headers={"mcp-session-id": session})
+        async with (
+            client.subscribe(["memo://today"]) as changes,
+            httpx2.AsyncClient(timeout=WAIT_TIMEOUT) as other_client,
+        ):
+            await other_client.delete(target.url, headers={"mcp-session-id": session})
 
             assert await text(client, "session") not in (session, "none")
             assert await text(client, "order", message="Which coffee?") == "large, sugar 0"

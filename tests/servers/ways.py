@@ -1,7 +1,7 @@
-"""The transports and revisions of the two servers written for these tests, and the answers to their requests.
+"""The combinations of SDK, transport and revision for tests of our client, and the user who answers the servers.
 
-The tests of our client use it. Both servers have the same features, so a difference between them is a difference of
-their SDKs, and the tests state it.
+python_sdk_server.py and typescript_sdk_server.mjs have the same features, so a difference between them is a difference
+of their SDKs, and the tests state it.
 """
 
 from __future__ import annotations

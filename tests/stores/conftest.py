@@ -1,4 +1,4 @@
-"""The stores in memory and in SQLite, each opened the same way: one contract, one set of tests."""
+"""Fixtures that open the stores in memory and in SQLite in the same way, so that the contracts apply to both."""
 
 from __future__ import annotations
 

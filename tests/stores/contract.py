@@ -1,7 +1,7 @@
-"""What every store of sessions and events does: bounds, cursors that stay good. expiry_contract.py has the rest.
+"""The contract of every store of sessions and events: bounds, and cursors that stay valid.
 
-A module of tests imports these functions and has two fixtures: ``opener``, which opens the stores with some bounds, and
-``passing``, which lets time pass.
+expiry_contract.py has the rest. A test module of an engine imports these functions and has two fixtures: ``opener``,
+which opens the stores with some bounds, and ``passing``, which lets time pass.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
     "Opener",
     "Passing",
     "test_abandoned_stream_ends_with_its_last_message",
-    "test_complete_stream_takes_nothing_more",
+    "test_complete_stream_refuses_events",
     "test_complete_streams_pay_first_for_the_bound_of_a_session",
     "test_dropped_session_is_forgotten",
     "test_equal_events_after_the_end_are_refused_too",
     "test_event_larger_than_every_bound_is_still_delivered",
     "test_events_are_replayed_after_a_cursor",
     "test_inbox_has_the_bounds_of_a_stream",
-    "test_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client",
+    "test_inbox_is_shared_by_processes_and_is_not_a_stream",
     "test_large_event_takes_the_place_of_many_small_ones",
     "test_saved_session_is_loaded_unchanged",
     "test_second_save_of_one_generation_is_refused",
@@ -103,7 +103,7 @@ async def test_second_save_of_one_generation_is_refused(opener: Opener) -> None:
         assert await kept.sessions.load("a") is None
 
 
-async def test_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client(opener: Opener) -> None:
+async def test_inbox_is_shared_by_processes_and_is_not_a_stream(opener: Opener) -> None:
     async with opener(StoreBounds()) as kept:
         store = kept.events
         assert await store.inbox("s", 0) == ([], 0)
@@ -173,7 +173,7 @@ async def test_unknown_cursors_are_refused(opener: Opener) -> None:
         assert await kept.events.after("t", "x/0") is None
 
 
-async def test_complete_stream_takes_nothing_more(opener: Opener) -> None:
+async def test_complete_stream_refuses_events(opener: Opener) -> None:
     async with opener(StoreBounds()) as kept:
         event = await kept.events.append("s", "x", b"1", last=True)
         with pytest.raises(ConnectionClosed, match="complete"):

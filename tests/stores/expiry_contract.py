@@ -1,7 +1,7 @@
-"""What expires in every store of sessions and events, and when.
+"""The contract of every store of sessions and events: what expires, and when.
 
-A module of tests imports these functions, with the fixtures of contract.py. The clock of an engine cannot be turned, so
-the tests of engines run all of them at once.
+A test module of an engine imports these functions and has the fixtures of contract.py. The clock of Redis and
+PostgreSQL cannot be moved, so their tests run all of these functions at the same time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every event store against a model of a few lines: whatever happens in whatever order, they say the same.
+"""A model of an event store in a few lines, and a comparison of any store with it.
 
-A module of tests calls :func:`play` with the stores of its engine.
+Hypothesis generates sequences of operations; the store and the model must return the same. The tests of each engine
+call :func:`play` with its stores.
 """
 
 from __future__ import annotations

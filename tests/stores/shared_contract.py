@@ -1,7 +1,7 @@
-"""What stores do that several replicas share: bus, fallback events, effects, proofs and quotas.
+"""The contract of stores that several replicas share: bus, fallback events, effects, proofs and quotas.
 
-A module of tests imports these functions and has the fixture ``replica``, which opens the stores of one more replica on
-the same data.
+A test module of an engine imports these functions and has the fixture ``replica``, which opens the stores of one more
+replica on the same data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
     "test_new_follower_is_notified_of_possibly_missed_messages",
     "test_proof_is_used_once_over_all_replicas",
     "test_quota_holds_over_all_replicas",
-    "test_quota_says_how_long_to_wait_and_takes_nothing_then",
+    "test_refused_call_gets_a_wait_and_uses_no_quota",
     "test_replica_that_closes_leaves_its_streams_with_their_wills",
     "test_replicas_count_each_other",
     "test_result_is_found_by_other_replicas",
@@ -284,7 +284,7 @@ async def test_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
                 await trio.sleep(0.05)
 
 
-async def test_quota_says_how_long_to_wait_and_takes_nothing_then(replica: Replica) -> None:
+async def test_refused_call_gets_a_wait_and_uses_no_quota(replica: Replica) -> None:
     async with replica() as one:
         taken = [await quotas(one).take("q", count=2, seconds=10, burst=3) for _ in range(5)]
         assert taken[:3] == [0.0, 0.0, 0.0]

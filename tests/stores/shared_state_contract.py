@@ -1,7 +1,7 @@
-"""What every store of effects, used names and quotas does. Tests of each engine call these functions.
+"""The contract of every store of effects, used names and quotas. The tests of each engine call these functions.
 
-Each takes an opener of stores on Trio's clock, which the tests jump; those about another opening also take one whose
-state survives.
+Each function takes an opener of stores on Trio's clock, which the tests move forward. A function about reopening takes
+an opener whose state survives.
 """
 
 from __future__ import annotations

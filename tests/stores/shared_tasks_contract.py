@@ -1,6 +1,6 @@
-"""What stores of tasks do that several processes share.
+"""The contract of stores of tasks that several processes share.
 
-A module of tests imports these functions and has the fixture ``shared``, which says where the store is.
+A test module of an engine imports these functions and has the fixture ``shared``, which returns the place of the store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every store of tasks does: states, fences, limits, pages, expiry, messages.
+"""The contract of every store of tasks: states, fences, limits, pages, expiry, messages.
 
-A module of tests imports these functions and has two fixtures: ``tasks_opener``, which opens the stores with some
-bounds, and ``passing``, which lets time pass.
+A test module of an engine imports these functions and has two fixtures: ``tasks_opener``, which opens the stores with
+some bounds, and ``passing``, which lets time pass.
 """
 
 from __future__ import annotations

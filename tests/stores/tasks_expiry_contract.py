@@ -1,7 +1,8 @@
-"""What happens to tasks as time passes, in every store.
+"""The contract of every store of tasks: leases and expiry.
 
-A module of tests imports these functions, with the fixtures ``tasks_opener`` of tasks_contract.py and ``passing``. The
-clock of an engine cannot be turned, so the tests of engines run all of them at once.
+A test module of an engine imports these functions and has the fixtures ``tasks_opener`` of tasks_contract.py and
+``passing``. The clock of Redis and PostgreSQL cannot be moved, so their tests run all of these functions at the same
+time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every store of tasks against a model of a few lines: whatever happens in whatever order, they say the same.
+"""A model of a store of tasks in a few lines, and a comparison of any store with it.
 
-A module of tests calls :func:`play_tasks` with the stores of its engine.
+Hypothesis generates sequences of operations; the store and the model must return the same. The tests of each engine
+call :func:`play_tasks` with its stores.
 """
 
 from __future__ import annotations

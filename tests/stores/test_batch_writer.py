@@ -94,7 +94,7 @@ async def test_queue_is_bounded_in_works_and_bytes() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_work_that_takes_too_long_fails_and_the_next_is_done(autojump_clock: trio.testing.MockClock) -> None:
+async def test_slow_work_times_out_and_the_next_work_is_done(autojump_clock: trio.testing.MockClock) -> None:
     do = Recorder()
     writer = BatchWriter("the store", do, timeout=2)
     async with trio.open_nursery() as nursery:

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from attrs import define, field
+from trio.testing import MockClock
 
 from mcptrio.abc import TaskQueue, TaskRecord, TaskState
 from mcptrio.errors import StoreFailed
@@ -31,7 +31,7 @@ class Stalled:
     """The steps of an engine behind a network that can stall.
 
     Args:
-        held: the creations and claims that are under way.
+        held: The creations and claims that are under way.
     """
 
     engine: TaskEngine
@@ -94,7 +94,7 @@ def _nothing(_: object) -> None:
 
 
 @pytest.mark.parametrize("what", ["claim", "create"])
-async def test_change_that_arrives_late_is_taken_back_too(what: str, tmp_path: Path, autojump_clock: Any) -> None:
+async def test_change_that_arrives_late_is_taken_back_too(what: str, tmp_path: Path, autojump_clock: MockClock) -> None:
     async with stalled(tmp_path / "tasks.db") as (network, store):
         if what == "claim":
             await store.create(new_task("a"))

@@ -16,7 +16,7 @@ from .shared_contract import (
     test_fifty_tasks_on_two_replicas_run_an_effect_once,
     test_proof_is_used_once_over_all_replicas,
     test_quota_holds_over_all_replicas,
-    test_quota_says_how_long_to_wait_and_takes_nothing_then,
+    test_refused_call_gets_a_wait_and_uses_no_quota,
     test_result_is_found_by_other_replicas,
 )
 
@@ -26,7 +26,7 @@ __all__ = [
     "test_fifty_tasks_on_two_replicas_run_an_effect_once",
     "test_proof_is_used_once_over_all_replicas",
     "test_quota_holds_over_all_replicas",
-    "test_quota_says_how_long_to_wait_and_takes_nothing_then",
+    "test_refused_call_gets_a_wait_and_uses_no_quota",
     "test_result_is_found_by_other_replicas",
 ]
 

@@ -131,7 +131,7 @@ async def test_process_that_is_killed_loses_its_claims(tmp_path: Path) -> None:
             assert await effects.claim("call", "ours") == CLAIMED
 
 
-async def test_file_that_cannot_be_written_says_no_to_everything(tmp_path: Path) -> None:
+async def test_damaged_file_fails_every_operation(tmp_path: Path) -> None:
     async with sqlite(tmp_path / "shared.db") as stores:
         connection = sqlite3.connect(tmp_path / "shared.db")
         for table in ("effects", "replays", "quotas"):

@@ -421,7 +421,7 @@ async def test_file_that_cannot_be_written() -> None:
                 pass
 
 
-async def test_file_that_stays_locked(file: Path) -> None:
+async def test_locked_file_is_reported_as_unreachable(file: Path) -> None:
     async with open_sqlite_stores(file, MARGIN) as stores:
         with locked(file):
             with pytest.raises(StoreFailed, match="another process keeps it locked"):
@@ -472,7 +472,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
         assert await stores.sessions.expire() == ["a"]
 
 
-async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
+async def test_setting_the_clock_changes_no_age(file: Path) -> None:
     """Neither in the process that has the file open nor in one that opens it later."""
     wall, steady = [2e9], [1000.0]
 
@@ -507,7 +507,9 @@ async def test_session_that_is_only_used_is_not_expired_by_another_process(file:
             assert await one.sessions.expire() == await two.sessions.expire() == []
 
 
-async def test_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_example_in_the_deployment_guide_opens_its_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text("utf-8")
     [example] = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "open_stores" in each]
     names: dict[str, Any] = {}

@@ -138,7 +138,7 @@ async def test_stored_values_cannot_be_changed(store: TokenStore) -> None:
     assert await store.load("a") == {"scopes": ["a"]}
 
 
-async def test_saved_at_once(store: TokenStore) -> None:
+async def test_concurrent_saves_are_all_stored(store: TokenStore) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(10):
             nursery.start_soon(store.save, f"k{number}", {"n": number})
@@ -322,7 +322,7 @@ async def test_long_value_is_in_parts_and_none_is_left(ring: Ring) -> None:
     assert {name.partition("#")[0] for _, name in ring.entries} == {"keys"}
 
 
-async def test_parts_that_are_missing(ring: Ring) -> None:
+async def test_token_with_a_missing_part_is_absent(ring: Ring) -> None:
     store = KeyringTokenStore()
     await store.save("a", {"x": "y" * 3_000})
     torn = next(name for name in ring.entries if name[1].startswith("key:a#") and name[1].endswith(".1"))
@@ -338,7 +338,7 @@ async def test_value_that_is_too_long(ring: Ring) -> None:
     assert ring.entries == {}
 
 
-async def test_keyring_that_is_locked(ring: Ring) -> None:
+async def test_locked_keyring_raises_store_failed(ring: Ring) -> None:
     ring.locked = True
 
     with pytest.raises(StoreFailed, match="the keyring is locked"):
@@ -346,15 +346,17 @@ async def test_keyring_that_is_locked(ring: Ring) -> None:
 
 
 @pytest.mark.parametrize("backend", [keyring.backends.fail.Keyring, keyring.backends.null.Keyring])
-async def test_no_keyring(backend: Callable[[], KeyringBackend], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that keeps nothing is none either."""
+async def test_missing_keyring_raises_store_failed(
+    backend: Callable[[], KeyringBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The null keyring stores nothing, so it counts as missing."""
     use_ring(backend(), monkeypatch)
 
     with pytest.raises(StoreFailed, match="expected a system keyring"):
         await KeyringTokenStore().save("a", VALUE)
 
 
-async def test_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_keyring_package_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
 
     with pytest.raises(ConfigError, match="pip install keyring"):

@@ -1,4 +1,4 @@
-"""The spans of a test: kept in memory, and looked up by name."""
+"""The spans of a test, stored in memory and looked up by name."""
 
 from __future__ import annotations
 

@@ -70,13 +70,13 @@ def test_page_of_a_protected_server_needs_a_token_with_the_scope(folder: Path) -
     (folder / "mcptrio.toml").write_text('[auth]\ntokens = "tokens.json"\n')
     args = ("--http", "--port=0", "--plugin=shop.py", "--metrics")
     with serving(*args, cwd=folder) as served:
-        nobody = ask(served.port)
+        anonymous = ask(served.port)
         ada, prometheus = (ask(served.port, Authorization=f"Bearer {tokens[name]}") for name in ("ada", "prometheus"))
     with serving(*args, cwd=folder, env={"MCPTRIO_TELEMETRY_METRICS_SCOPE": "numbers"}) as served:
         renamed = [ask(served.port, Authorization=f"Bearer {tokens[name]}")[0] for name in ("prometheus", "other")]
 
-    assert nobody[0] == 401
-    assert nobody[1]["www-authenticate"].startswith("Bearer")
+    assert anonymous[0] == 401
+    assert anonymous[1]["www-authenticate"].startswith("Bearer")
     assert ada[0] == 403
     assert 'error="insufficient_scope"' in ada[1]["www-authenticate"]
     assert prometheus[0] == 200

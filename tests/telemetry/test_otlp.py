@@ -95,7 +95,7 @@ async def test_processes_of_a_call_export_one_trace(tmp_path: Path, isolated: bo
         assert {span.trace_id for span in asked} == {served[0].trace_id}
 
 
-async def test_environment_alone_switches_it_on(tmp_path: Path) -> None:
+async def test_environment_variables_enable_the_export(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(PLUGIN)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['shop.py']\n")
     with collecting() as collector:

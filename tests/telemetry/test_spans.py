@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from opentelemetry.trace import StatusCode
+from trio.testing import MockClock
 
 from mcptrio import Client, Context, Endpoint, MCPError, Mount, Server, connect, resource, tool
 from mcptrio.client import Form, Handlers
@@ -149,7 +150,7 @@ async def test_failures_have_an_error_type_and_a_status(
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 async def test_late_answer_is_a_timeout_and_its_handler_is_cancelled(
-    spans: Spans, revision: str, autojump_clock: Any
+    spans: Spans, revision: str, autojump_clock: MockClock
 ) -> None:
     async with shop(revision) as client:
         with pytest.raises(RequestTimeout):
@@ -162,7 +163,7 @@ async def test_late_answer_is_a_timeout_and_its_handler_is_cancelled(
     assert is_child(notice, spans.one("notifications/cancelled", "CLIENT"))
 
 
-async def test_deadline_of_the_server_is_a_timeout(spans: Spans, autojump_clock: Any) -> None:
+async def test_deadline_of_the_server_is_a_timeout(spans: Spans, autojump_clock: MockClock) -> None:
     async with shop(timeouts=Timeouts(request=5, idle=5)) as client:
         with pytest.raises(MCPError, match="timed out"):
             await client.call_tool("hang", timeout=60)
@@ -215,7 +216,7 @@ async def test_rounds_of_a_client_without_tracing_are_linked(spans: Spans, repli
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
 
 
-async def test_task_belongs_to_the_call_that_made_it(spans: Spans, autojump_clock: Any) -> None:
+async def test_task_belongs_to_the_call_that_made_it(spans: Spans, autojump_clock: MockClock) -> None:
     async with shop() as client:
         await client.call_tool("bake")
 

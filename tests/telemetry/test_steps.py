@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import trio
+from trio.testing import MockClock
 
 from mcptrio import PluginSetup, Server, hookimpl, lifespan
 from mcptrio.abc import SessionRecord
@@ -39,7 +39,7 @@ class Mill:
         self.turned.set()
 
 
-async def test_lifespan_and_restarts_of_a_plugin_have_spans(autojump_clock: Any) -> None:
+async def test_lifespan_and_restarts_of_a_plugin_have_spans(autojump_clock: MockClock) -> None:
     with traced() as spans:
         async with Server(plugins=[mill := Mill()]).open():
             await mill.turned.wait()

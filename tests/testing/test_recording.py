@@ -13,6 +13,7 @@ from mcptrio.serving import ServerSettings
 from mcptrio.testing import Case, Recording, Script, ServerSpec, open_served
 from mcptrio.testing.wire_text import Recorded
 from mcptrio.transports.memory import memory_channel_pair
+from tests.error_codes import PARSE_ERROR, URL_ELICITATION_REQUIRED
 
 __all__: list[str] = []
 
@@ -124,10 +125,10 @@ def test_equal_values_have_equal_placeholders() -> None:
         Recorded(sender="server", message=Notification("c", subscribed)),
         Recorded(sender="client", message=Notification("notifications/cancelled", {"requestId": 8})),
         Recorded(sender="server", message=Notification("notifications/cancelled", {"requestId": 7})),
-        Recorded(sender="server", message=ErrorResponse(7, -32042, "visit", page)),
+        Recorded(sender="server", message=ErrorResponse(7, URL_ELICITATION_REQUIRED, "visit", page)),
         Recorded(sender="client", message=[Response(7, {}), Notification("d", {"at": "2026-01-01 10:00+02:00"})]),
-        Recorded(sender="server", message=Malformed(ErrorResponse(None, -32700, "not JSON"))),
-        Recorded(sender="server", message=ErrorResponse(None, -32700, "not JSON")),
+        Recorded(sender="server", message=Malformed(ErrorResponse(None, PARSE_ERROR, "not JSON"))),
+        Recorded(sender="server", message=ErrorResponse(None, PARSE_ERROR, "not JSON")),
     ]
 
     assert recording.text({"/tmp/x": "<folder>"}) == (

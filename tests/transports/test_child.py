@@ -17,6 +17,7 @@ from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request
 from mcptrio.serving import MessageLimits
 from mcptrio.transports import child
 from mcptrio.transports.child import SAFE, ChildTimeouts, open_child
+from tests.error_codes import PARSE_ERROR
 from tests.transports.children import WAIT_TIMEOUT, heard, patient, server
 
 __all__ = ["patient"]
@@ -74,7 +75,7 @@ async def test_other_output_between_messages_is_reported_as_malformed(tmp_path: 
                 received += await channel.receive()
 
     rubbish = [each.reply.code for each in received if isinstance(each, Malformed)]
-    assert rubbish == [-32700, -32700]
+    assert rubbish == [PARSE_ERROR, PARSE_ERROR]
     assert [each for each in received if not isinstance(each, Malformed)] == [
         Notification("said", {"n": 1}),
         Notification("said", {"n": 2}),

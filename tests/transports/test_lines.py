@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Malformed, Notification, Request, RequestId
 from mcptrio.transports.lines import LineFramer, to_lines
+from tests.error_codes import INVALID_REQUEST, PARSE_ERROR
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -55,7 +56,7 @@ def test_invalid_line_does_not_affect_the_next() -> None:
     bad, good = framed(b"garbage \xff\x00\n" + PING + b"\n")
 
     assert isinstance(bad, Malformed)
-    assert bad.reply.code == -32700
+    assert bad.reply.code == PARSE_ERROR
     assert good == Request(1, "ping")
 
 
@@ -69,7 +70,7 @@ def test_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
     assert [type(each) for each in received] == [Request, Malformed, Request, Malformed, Malformed, Request]
     for each in received:
         if isinstance(each, Malformed):
-            assert (each.reply.id, each.reply.code) == (None, -32600)
+            assert (each.reply.id, each.reply.code) == (None, INVALID_REQUEST)
             assert "60 bytes" in each.reply.message
 
 
@@ -145,7 +146,7 @@ def test_report_of_a_long_line_contains_its_request_id(
 
         assert isinstance(report, Malformed)
         answered, other = (report.answers, report.reply.id) if answers else (report.reply.id, report.answers)
-        assert (answered, type(answered), other, report.reply.code) == (id, type(id), None, -32600)
+        assert (answered, type(answered), other, report.reply.code) == (id, type(id), None, INVALID_REQUEST)
         assert ping == Request(1, "ping")
 
 

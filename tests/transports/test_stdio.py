@@ -143,14 +143,14 @@ async def test_descriptors_stay_blocking(peer: Peer) -> None:
 async def test_channel_descriptors_are_not_inherited(peer: Peer) -> None:
     pipes = [os.fstat(peer.stdin_fd), os.fstat(peer.stdout_fd)]
     async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd):
-        leading_there = []
+        copies = []
         for fd in map(int, os.listdir("/proc/self/fd")):
             with suppress(OSError):  # the descriptor of the listing
                 if any(os.path.samestat(os.fstat(fd), pipe) for pipe in pipes):
-                    leading_there.append(fd)
+                    copies.append(fd)
 
-        assert len(leading_there) == 2 + 4  # the peer's, the channel's and those to be restored
-        assert not any(os.get_inheritable(fd) for fd in leading_there)
+        assert len(copies) == 2 + 4  # two of the peer; two of the channel, and the two that it replaced
+        assert not any(os.get_inheritable(fd) for fd in copies)
 
 
 async def test_slow_reader_receives_a_large_message_completely(peer: Peer) -> None:

@@ -247,7 +247,7 @@ async def test_operator_manages_users_grants_and_keys_in_the_database(folder: Pa
     assert not any(folder.iterdir()), "no file is used"  # noqa: ASYNC240
 
 
-async def test_commands_say_what_is_wrong(postgres: PostgresServer, prefix: str) -> None:
+async def test_invalid_commands_are_explained(postgres: PostgresServer, prefix: str) -> None:
     for args, problem in (
         (("ledger", "migrate"), "expected --ledger URL; a file needs no migration"),
         (("grant", "list", "--ledger", "mysql://x/y"), "--ledger: expected postgresql://USER@HOST/DATABASE"),

@@ -61,9 +61,9 @@ class Pair:
     """Two replicas, and a user with a browser in front of them.
 
     Attributes:
-        ledger: the database.
-        site: sends each request to the other replica.
-        alone: the site at each replica alone, with its own browser.
+        ledger: The database.
+        site: Sends each request to the other replica.
+        alone: The site at each replica alone, with its own browser.
     """
 
     ledger: LedgerSettings
@@ -143,7 +143,7 @@ async def test_each_request_of_a_login_may_reach_the_other_process(pair: Pair) -
     assert keys[0] == keys[1]
 
 
-async def test_code_redeemed_at_both_at_once_gives_one_token(pair: Pair) -> None:
+async def test_code_redeemed_at_two_replicas_at_once_gives_one_token(pair: Pair) -> None:
     for each in pair.alone:
         each.verifier = pair.site.verifier
     for _ in range(5):

@@ -44,7 +44,7 @@ async def test_first_call_finds_references_in_all_files(code_client: Connect) ->
         assert found.startswith("main.py:1: from shapes import Square\n")
 
 
-async def test_what_is_asked_wrongly_is_explained(code_client: Connect, project: Path) -> None:
+async def test_invalid_arguments_are_explained(code_client: Connect, project: Path) -> None:
     (project / "data.bin").write_bytes(b"\xff")
     (project / "bad.py").write_bytes(b"\xff")
     (project.parent / "outside.py").write_text("SECRET = 1\n")

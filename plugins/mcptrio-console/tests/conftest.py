@@ -47,8 +47,8 @@ class Garden:
         """Draw the garden.
 
         Args:
-            size: of the picture.
-            note: a text below it.
+            size: Of the picture.
+            note: A text below it.
         """
         logging.getLogger("garden").warning("drawing %s", note)
         return [ImageContent(data=PIXEL, mime_type="image/png"), TextContent(text=f"{size} {note} {colours} {beds}")]

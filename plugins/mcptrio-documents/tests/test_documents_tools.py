@@ -146,7 +146,7 @@ def test_near_hits_are_one() -> None:
     assert len(find_phrase(made("ha " * 40), "ha", nothing).items) == 1
 
 
-def test_what_was_not_read_is_named() -> None:
+def test_unread_pages_are_named() -> None:
     document = made("one", "two", total=9)
     assert part_text(document, [0, 1], offset=0, max_chars=999) == (
         "[page 1]\none\n\n[page 2]\ntwo\n[pages after 2 of 9 were not read]"

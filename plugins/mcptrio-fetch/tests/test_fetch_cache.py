@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from mcptrio_fetch.byte_cache import ByteCache
 from mcptrio_fetch.host_limits import BURST, HostLimits
+from trio.testing import MockClock
 
 from .conftest import OpenReader, Seen, Site
 
@@ -45,7 +44,7 @@ async def test_stale_page_is_revalidated_with_its_etag(reading: OpenReader, site
     assert [each.headers.get("if-none-match") for each in site.seen] == [None, '"1"', '"1"']
 
 
-async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: OpenReader, site: Site) -> None:
+async def test_next_piece_comes_from_the_cached_page_even_if_stale(reading: OpenReader, site: Site) -> None:
     site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"), limit=5)
@@ -75,7 +74,7 @@ async def test_page_that_may_not_be_cached_is_not_cached(reading: OpenReader, si
     assert site.paths() == ["GET /a", "GET /a"]
 
 
-async def test_cache_is_bounded_in_bytes_and_age(autojump_clock: Any) -> None:
+async def test_cache_is_bounded_in_bytes_and_age(autojump_clock: MockClock) -> None:
     shelf: ByteCache[str, int] = ByteCache(10, max_age=5)
     shelf.put("a", 1, 4)
     shelf.put("b", 2, 4)
@@ -90,7 +89,7 @@ async def test_cache_is_bounded_in_bytes_and_age(autojump_clock: Any) -> None:
     assert shelf.weight == 0
 
 
-async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: Any) -> None:
+async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: MockClock) -> None:
     limits = HostLimits(width=1, rate=1)
     for _ in range(BURST):
         async with limits.enter("a"):
@@ -104,7 +103,7 @@ async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: Any) -
         assert trio.current_time() - began == pytest.approx(1, abs=0.1)
 
 
-async def test_requests_to_a_host_are_paced(autojump_clock: Any) -> None:
+async def test_requests_to_a_host_are_paced(autojump_clock: MockClock) -> None:
     limits = HostLimits(width=100, rate=2)
     times = []
     for _ in range(BURST + 4):

@@ -254,7 +254,7 @@ def test_cancelled_search_leaves_no_descriptor(sandbox: Sandbox, project: Path) 
     ),
     ignore_case=st.booleans(),
 )
-def test_windows_find_what_lines_contain(text: str, pattern: str, ignore_case: bool) -> None:
+def test_search_in_windows_matches_search_by_lines(text: str, pattern: str, ignore_case: bool) -> None:
     # Python 3.11's own re has possessive repetitions too.
     expected = [number for number, line in enumerate(text.split("\n")) if re.search(pattern, line)]
 

@@ -149,8 +149,11 @@ async def elsewhere() -> AsyncIterator[Site]:
         yield one
 
 
+MakeDocument = Callable[..., Path]
+
+
 @pytest.fixture
-def document(tmp_path: Path) -> Callable[..., Path]:
+def document(tmp_path: Path) -> MakeDocument:
     """Write a document, and return its path."""
 
     def write(paths: Any, *, version: str = "3.1.0", name: str = "api.json", **more: Any) -> Path:

@@ -16,7 +16,7 @@ from mcptrio_openapi import Api
 from mcptrio import Secret
 from mcptrio.protocol.model.fields import ABSENT
 
-from .conftest import Connected, Reply, Site
+from .conftest import Connected, MakeDocument, Reply, Site
 
 PREFIX = "one_"
 Call = Callable[..., Any]
@@ -28,7 +28,7 @@ def responses(schema: Any = None, kind: str = "application/json", code: str = "2
 
 
 @pytest.fixture
-def call(connected: Connected, site: Site, document: Any) -> Call:
+def call(connected: Connected, site: Site, document: MakeDocument) -> Call:
     """Call an operation that gets this response."""
 
     async def call(
@@ -178,7 +178,9 @@ async def test_long_text_is_truncated(call: Call, reply: Reply) -> None:
     assert "more than 1024 bytes" in picture.content[0].text
 
 
-async def test_texts_are_bounded_by_the_server(connected: Connected, site: Site, document: Any, reply: Reply) -> None:
+async def test_texts_are_bounded_by_the_server(
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
+) -> None:
     lines = "".join(f"line {number}\n" for number in range(20_000))
     site.always = reply(lines, kind="text/plain", headers={"Link": '<https://x>; rel="next"'})
     api = Api(file=document({"/a": {"get": {"operationId": "it"}}}), base_url=site.url)
@@ -255,7 +257,7 @@ async def test_malformed_response_is_an_error(call: Call, answer: bytes, text: s
     assert text in result.content[0].text
 
 
-async def test_refused_connection_is_an_error(connected: Connected, document: Any) -> None:
+async def test_refused_connection_is_an_error(connected: Connected, document: MakeDocument) -> None:
     with trio.socket.socket() as free:
         await free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -266,7 +268,9 @@ async def test_refused_connection_is_an_error(connected: Connected, document: An
     assert f"cannot reach {url}" in result.content[0].text
 
 
-async def test_accept_header_lists_the_documented_media_types(connected: Connected, site: Site, document: Any) -> None:
+async def test_accept_header_lists_the_documented_media_types(
+    connected: Connected, site: Site, document: MakeDocument
+) -> None:
     documented = responses({}, "text/csv") | responses({}, "application/pdf", "201") | responses({}, "x/error", "404")
     paths = {"/a": {"get": {"operationId": "it", "responses": documented | responses({}, "bad\r\ntype/x", "202")}}}
     async with connected(Api(file=document(paths), base_url=site.url)) as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,8 @@ from mcptrio_openapi.documents import Document, read_document
 from mcptrio_openapi.operations import DocumentReading, read_operations
 from mcptrio_openapi.problems import DocumentError
 from mcptrio_openapi.yaml_text import YAMLError, read_yaml
+
+from .conftest import MakeDocument
 
 BASE = "https://api.example.com"
 ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
@@ -408,7 +410,7 @@ def test_real_documents_are_read(data: Path) -> None:
     ]
 
 
-def test_yaml_and_json_documents_give_equal_tools(data: Path, document: Callable[..., Path]) -> None:
+def test_yaml_and_json_documents_give_equal_tools(data: Path, document: MakeDocument) -> None:
     root = read_document((data / "petstore.yaml").read_bytes()).root
 
     assert read_document(json.dumps(root).encode()).root == root

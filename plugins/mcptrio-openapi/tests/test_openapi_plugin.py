@@ -6,7 +6,6 @@ import gzip
 import json
 import ssl
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -23,15 +22,15 @@ from cryptography.x509.oid import NameOID
 from mcptrio_openapi import Api, Config, OpenAPI
 from mcptrio_openapi.operations import ARGUMENT
 from mcptrio_openapi.rate_limiter import RateLimiter
+from trio.testing import MockClock
 
 from mcptrio import Secret, Server, ToolError, connect
 from mcptrio.serving import ServerSettings
 from mcptrio.testing import Case, ServerSpec, open_served
 
-from .conftest import Connected, Reply, Site
+from .conftest import Connected, MakeDocument, Reply, Site
 
 PREFIX = "one_"
-Make = Callable[..., Path]
 ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 IT = {"/a": {"get": {"operationId": "it"}}}
 
@@ -40,7 +39,9 @@ def root(paths: Any, **more: Any) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Fetched", "version": "1"}, "paths": paths, **more}
 
 
-async def test_configuration_is_read_by_the_loader(site: Site, document: Make, monkeypatch: Any) -> None:
+async def test_configuration_is_read_by_the_loader(
+    site: Site, document: MakeDocument, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = document(
         IT, components={"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}, security=[{"key": []}]
     )
@@ -72,7 +73,9 @@ async def test_configuration_is_read_by_the_loader(site: Site, document: Make, m
         ({"prefix": "something_long"}, ["something_long_one_it"]),
     ],
 )
-async def test_tool_names_have_the_plugin_as_prefix(document: Make, policy: dict[str, str], names: list[str]) -> None:
+async def test_tool_names_have_the_plugin_as_prefix(
+    document: MakeDocument, policy: dict[str, str], names: list[str]
+) -> None:
     file = document({**IT, "/b": {"get": {"operationId": "x" * 100}}})
     table = {"apis": {"one": {"file": str(file), "base_url": "http://127.0.0.1:1"}}, **policy}
     parts = ServerSpec(plugins=["openapi"], config={"openapi": table})
@@ -99,7 +102,7 @@ def test_api_name_with_an_underscore_is_refused() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2026-07-28"])
-async def test_hints_follow_the_method(connected: Connected, document: Make, revision: str) -> None:
+async def test_hints_follow_the_method(connected: Connected, document: MakeDocument, revision: str) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(
         Api(file=document(paths), base_url="http://127.0.0.1:1", methods=ALL), revision=revision
@@ -125,13 +128,13 @@ async def test_hints_follow_the_method(connected: Connected, document: Make, rev
     }
 
 
-async def test_only_safe_methods_are_listed_by_default(connected: Connected, document: Make) -> None:
+async def test_only_safe_methods_are_listed_by_default(connected: Connected, document: MakeDocument) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(Api(file=document(paths), base_url="http://127.0.0.1:1")) as client:
         assert [tool.name.removeprefix(PREFIX) async for tool in client.tools()] == ["GET", "HEAD"]
 
 
-async def test_descriptions_are_bounded(connected: Connected, document: Make) -> None:
+async def test_descriptions_are_bounded(connected: Connected, document: MakeDocument) -> None:
     parameter = {"name": "a", "in": "query", "description": "p" * 5000, "schema": {}}
     operation = {"summary": "S\0" * 300, "description": "d\n" * 5000, "deprecated": True, "parameters": [parameter]}
     config = Config(max_description=200)
@@ -147,7 +150,7 @@ async def test_descriptions_are_bounded(connected: Connected, document: Make) ->
 
 
 async def test_apis_do_not_affect_each_other_and_share_no_headers(
-    connected: Connected, site: Site, elsewhere: Site, document: Make
+    connected: Connected, site: Site, elsewhere: Site, document: MakeDocument
 ) -> None:
     broken = document(IT, name="broken.json", version="2.0")
     one = Api(file=document(IT), base_url=site.url, headers={"X-Key": Secret("of one")})
@@ -162,7 +165,9 @@ async def test_apis_do_not_affect_each_other_and_share_no_headers(
     assert elsewhere.last.header("X-Key") is None
 
 
-async def test_report_lists_loaded_and_failed_apis(connected: Connected, document: Make, tmp_path: Path) -> None:
+async def test_report_lists_loaded_and_failed_apis(
+    connected: Connected, document: MakeDocument, tmp_path: Path
+) -> None:
     paths = {**IT, "/b/{x}": {"get": {}}}
     one = Api(file=document(paths), base_url="https://a.example/v1")
     two = Api(file=tmp_path / "missing.yaml", base_url="https://a.example")
@@ -238,7 +243,7 @@ async def test_fetched_document_may_name_its_own_origin_only(
     ],
 )
 async def test_unavailable_document_does_not_affect_other_apis(
-    connected: Connected, site: Site, reply: Reply, document: Make, answer: Any, text: str
+    connected: Connected, site: Site, reply: Reply, document: MakeDocument, answer: Any, text: str
 ) -> None:
     site.always = site.hang if answer is None else reply(**answer)
     config = Config(max_document_bytes=4096, document_timeout=0.2 if answer is None else 10)
@@ -250,7 +255,7 @@ async def test_unavailable_document_does_not_affect_other_apis(
     assert text in one["problems"][0]["text"]
 
 
-async def test_cancelled_call_closes_its_connection(connected: Connected, site: Site, document: Make) -> None:
+async def test_cancelled_call_closes_its_connection(connected: Connected, site: Site, document: MakeDocument) -> None:
     site.always = site.hang
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         async with trio.open_nursery() as nursery:
@@ -264,7 +269,7 @@ async def test_cancelled_call_closes_its_connection(connected: Connected, site: 
 
 
 async def test_cancelled_download_is_closed_and_the_next_call_works(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     begun = trio.Event()
 
@@ -289,7 +294,7 @@ async def test_cancelled_download_is_closed_and_the_next_call_works(
 
 
 async def test_call_times_out(
-    connected: Connected, site: Site, document: Make, mock_clock: trio.testing.MockClock
+    connected: Connected, site: Site, document: MakeDocument, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.rate = 1.0
 
@@ -306,7 +311,7 @@ async def test_call_times_out(
 
 
 async def test_connection_is_reused_by_the_next_call(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     packed = {"Content-Encoding": "gzip"}
     site.answers = [
@@ -323,7 +328,9 @@ async def test_connection_is_reused_by_the_next_call(
     assert site.connections == 1  # and the fixture nothing_left checks that it is closed
 
 
-async def test_concurrent_requests_are_limited(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
+async def test_concurrent_requests_are_limited(
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
+) -> None:
     both = trio.Event()
 
     async def wait(_: Any, __: Any) -> bytes:
@@ -342,7 +349,9 @@ async def test_concurrent_requests_are_limited(connected: Connected, site: Site,
     assert len(site.arrived) == 6
 
 
-async def test_download_reports_progress(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
+async def test_download_reports_progress(
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
+) -> None:
     site.always = reply(b"x" * 300_000, kind="image/png")
     heard: list[Any] = []
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
@@ -355,7 +364,7 @@ async def test_download_reports_progress(connected: Connected, site: Site, docum
 
 @pytest.mark.parametrize(("method", "sent"), [("get", 3), ("put", 3), ("delete", 3), ("post", 1), ("patch", 1)])
 async def test_only_idempotent_requests_are_retried(
-    connected: Connected, site: Site, document: Make, reply: Reply, method: str, sent: int
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply, method: str, sent: int
 ) -> None:
     async def gone(_: Any, __: Any) -> None:
         return None
@@ -370,7 +379,7 @@ async def test_only_idempotent_requests_are_retried(
 
 
 async def test_requests_are_not_retried_by_default(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     site.always = reply(status=503, headers={"Retry-After": "0"})
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
@@ -381,7 +390,7 @@ async def test_requests_are_not_retried_by_default(
 
 
 async def test_retry_after_beyond_the_timeout_is_not_retried(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     site.always = reply(status=429, headers={"Retry-After": "3600"})
     async with connected(Api(file=document(IT), base_url=site.url, retries=5)) as client:
@@ -391,7 +400,7 @@ async def test_retry_after_beyond_the_timeout_is_not_retried(
     assert len(site.arrived) == 1
 
 
-async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
+async def test_rate_limit_delays_calls(autojump_clock: MockClock) -> None:
     pace, began = RateLimiter(2.0, 3), trio.current_time()
     times: list[float] = []
     for _ in range(6):
@@ -404,7 +413,7 @@ async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
     assert trio.current_time() - began == pytest.approx(101.5)
 
 
-async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: Any) -> None:
+async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: MockClock) -> None:
     pace, began = RateLimiter(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
     with pytest.raises(ToolError, match="call again in 10 s"):
@@ -415,7 +424,7 @@ async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: An
     assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: Any) -> None:
+async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: MockClock) -> None:
     pace, began = RateLimiter(1.0, 1), trio.current_time()
     await pace.wait(began)
     for _ in range(50):
@@ -426,7 +435,7 @@ async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: Any) -> 
     assert trio.current_time() - began == pytest.approx(1, abs=0.1)
 
 
-async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
+async def test_without_a_rate_no_call_waits(autojump_clock: MockClock) -> None:
     pace, began = RateLimiter(None, 1), trio.current_time()
     for _ in range(1000):
         await pace.wait(began)
@@ -435,7 +444,7 @@ async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
 
 
 async def test_parameter_named_like_the_argument_container_is_renamed(
-    connected: Connected, site: Site, document: Make
+    connected: Connected, site: Site, document: MakeDocument
 ) -> None:
     parameter = {"name": ARGUMENT, "in": "query", "schema": {"type": "string"}}
     file = document({"/a": {"get": {"operationId": "it", "parameters": [parameter]}}})
@@ -456,7 +465,7 @@ async def test_tools_of_fetched_documents_are_removed_with_the_server(site: Site
     assert len(server.catalog.tools.registry) == 0
 
 
-async def test_ten_thousand_operations_are_read_quickly(connected: Connected, document: Make) -> None:
+async def test_ten_thousand_operations_are_read_quickly(connected: Connected, document: MakeDocument) -> None:
     """The operations refer to the same schemas, and ten of them are selected."""
     schema = {
         "type": "object",
@@ -473,7 +482,7 @@ async def test_ten_thousand_operations_are_read_quickly(connected: Connected, do
 
 
 async def test_certificate_of_a_private_authority_is_accepted(
-    connected: Connected, site: Site, document: Make, tmp_path: Path
+    connected: Connected, site: Site, document: MakeDocument, tmp_path: Path
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
@@ -515,7 +524,7 @@ async def test_certificate_of_a_private_authority_is_accepted(
 
 
 async def test_proxy_comes_from_the_settings_and_not_the_environment(
-    connected: Connected, site: Site, elsewhere: Site, document: Make, monkeypatch: Any
+    connected: Connected, site: Site, elsewhere: Site, document: MakeDocument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", elsewhere.url)
     monkeypatch.setenv("ALL_PROXY", elsewhere.url)

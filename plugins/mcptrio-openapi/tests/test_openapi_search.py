@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from mcptrio_openapi import Api
 from mcptrio_openapi.type_notation import arguments_text, shape_of
 
+from mcptrio import Client
 from plugins.conftest import CheckTokens
 
-from .conftest import Connected, Site
+from .conftest import Connected, MakeDocument, Site
 
-Make = Callable[..., Path]
+MakeAPI = Callable[..., Api]
+"""Returns the settings of an API with the document below; its arguments replace settings."""
 
 ISSUE = {
     "type": "object",
@@ -69,7 +70,7 @@ PATHS: dict[str, Any] = {
 
 
 @pytest.fixture
-def hub(document: Make, site: Site) -> Callable[..., Api]:
+def hub(document: MakeDocument, site: Site) -> MakeAPI:
     def make(**options: Any) -> Api:
         file = document(PATHS, components=COMPONENTS)
         return Api(file=file, base_url=site.url, **{"methods": ("GET", "POST"), "mode": "search", **options})
@@ -77,7 +78,7 @@ def hub(document: Make, site: Site) -> Callable[..., Api]:
     return make
 
 
-async def find(client: Any, **arguments: Any) -> str:
+async def find(client: Client, **arguments: Any) -> str:
     return (await client.call_tool("one_find_operation", arguments)).content[0].text
 
 
@@ -85,7 +86,7 @@ def names(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines() if line[0] not in " ["]
 
 
-async def test_search_offers_two_tools_with_the_tags(connected: Connected, hub: Any) -> None:
+async def test_search_offers_two_tools_with_the_tags(connected: Connected, hub: MakeAPI) -> None:
     async with connected(hub()) as client:
         find_tool, call_tool = [tool async for tool in client.tools()]
         report = json.loads((await client.read_resource("openapi:///apis")).contents[0].text)["apis"][0]
@@ -100,7 +101,7 @@ async def test_search_offers_two_tools_with_the_tags(connected: Connected, hub: 
     }
 
 
-async def test_calls_of_safe_methods_are_read_only(connected: Connected, hub: Any) -> None:
+async def test_calls_of_safe_methods_are_read_only(connected: Connected, hub: MakeAPI) -> None:
     async with connected(hub(methods=("GET",))) as client:
         _, call_tool = [tool async for tool in client.tools()]
 
@@ -108,7 +109,7 @@ async def test_calls_of_safe_methods_are_read_only(connected: Connected, hub: An
 
 
 @pytest.mark.parametrize("most", [3, 4])
-async def test_search_begins_above_max_tools(connected: Connected, hub: Any, most: int) -> None:
+async def test_search_begins_above_max_tools(connected: Connected, hub: MakeAPI, most: int) -> None:
     async with connected(hub(mode="auto", max_tools=most)) as client:
         found = [tool.name async for tool in client.tools()]
 
@@ -130,13 +131,13 @@ async def test_search_begins_above_max_tools(connected: Connected, hub: Any, mos
     ],
 )
 async def test_operations_are_found_by_words(
-    connected: Connected, hub: Any, arguments: Any, expected: list[str]
+    connected: Connected, hub: MakeAPI, arguments: Any, expected: list[str]
 ) -> None:
     async with connected(hub()) as client:
         assert names(await find(client, **arguments)) == expected
 
 
-async def test_arguments_are_shown_compactly(connected: Connected, hub: Any) -> None:
+async def test_arguments_are_shown_compactly(connected: Connected, hub: MakeAPI) -> None:
     async with connected(hub()) as client:
         text = await find(client, tag="issues")
         last = await find(client, limit=3)
@@ -157,7 +158,7 @@ async def test_arguments_are_shown_compactly(connected: Connected, hub: Any) -> 
     assert nothing == "No operation has any of these words. The tags are issues, hooks, untagged."
 
 
-async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Connected, hub: Any, site: Site) -> None:
+async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Connected, hub: MakeAPI, site: Site) -> None:
     async with connected(hub()) as client:
 
         async def call(name: str, **arguments: Any) -> str:
@@ -185,14 +186,14 @@ async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Connecte
         assert text in refusal
 
 
-async def test_unknown_tag_names_the_known_ones(connected: Connected, hub: Any) -> None:
+async def test_unknown_tag_names_the_known_ones(connected: Connected, hub: MakeAPI) -> None:
     async with connected(hub()) as client:
         text = await find(client, tag="issue")
 
     assert text == "expected one of the tags issues, hooks, untagged, got 'issue'"
 
 
-async def test_operations_without_credentials_are_not_found(connected: Connected, document: Make) -> None:
+async def test_operations_without_credentials_are_not_found(connected: Connected, document: MakeDocument) -> None:
     schemes = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
     paths = {"/a": {"get": {"security": [{"key": []}]}}, "/b": {"get": {}}}
     api = Api(file=document(paths, components=schemes), base_url="http://127.0.0.1:1", mode="search")
@@ -201,7 +202,7 @@ async def test_operations_without_credentials_are_not_found(connected: Connected
 
 
 async def test_definitions_and_pages_of_many_operations_are_small(
-    connected: Connected, document: Make, check_tokens: CheckTokens
+    connected: Connected, document: MakeDocument, check_tokens: CheckTokens
 ) -> None:
     """Each of the 320 operations has a body of 40 schemas that refer to each other."""
     schemas: dict[str, Any] = {"P0": {"type": "string"}}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from mcptrio_openapi.operations import read_operations
 
 from mcptrio import Secret
 
-from .conftest import Connected, Reply, Site
+from .conftest import Connected, MakeDocument, Reply, Site
 
 PREFIX = "one_"
 WORD = "s3cr3t/word+é"
-Make = Callable[..., Path]
 
 
 def schemes(**named: Any) -> dict[str, Any]:
@@ -34,7 +32,7 @@ BASIC = {"type": "http", "scheme": "basic"}
 PATHS = {"/a": {"get": {"operationId": "it"}, "post": {"operationId": "make"}}}
 
 
-async def test_api_keys_are_sent_in_their_places(connected: Connected, site: Site, document: Make) -> None:
+async def test_api_keys_are_sent_in_their_places(connected: Connected, site: Site, document: MakeDocument) -> None:
     more = schemes(
         header=KEY,
         query={"type": "apiKey", "in": "query", "name": "api key"},
@@ -63,7 +61,7 @@ async def test_api_keys_are_sent_in_their_places(connected: Connected, site: Sit
     assert site.last.header("Cookie") == "c=2; sid=cookie%261"
 
 
-async def test_bearer_and_basic_credentials_are_sent(connected: Connected, site: Site, document: Make) -> None:
+async def test_bearer_and_basic_credentials_are_sent(connected: Connected, site: Site, document: MakeDocument) -> None:
     paths = {
         "/a": {"get": {"operationId": "bearer", "security": [{"bearer": []}]}},
         "/b": {"get": {"operationId": "basic", "security": [{"unknown": []}, {"basic": []}]}},
@@ -84,7 +82,7 @@ async def test_bearer_and_basic_credentials_are_sent(connected: Connected, site:
     ]
 
 
-async def test_configured_headers_are_sent(connected: Connected, site: Site, document: Make) -> None:
+async def test_configured_headers_are_sent(connected: Connected, site: Site, document: MakeDocument) -> None:
     headers = {"Authorization": Secret(f"Token {WORD}"), "Accept": Secret("x/y")}
     file = document(PATHS, **schemes(any={"type": "http", "scheme": "token"}))
     async with connected(Api(file=file, base_url=site.url, headers=headers)) as client:
@@ -95,7 +93,7 @@ async def test_configured_headers_are_sent(connected: Connected, site: Site, doc
     assert site.last.raw.count(b"Accept: ") == 1
 
 
-def reading(document: Make, more: dict[str, Any], **api: Any) -> Any:
+def reading(document: MakeDocument, more: dict[str, Any], **api: Any) -> Any:
     config = Config(apis={"one": Api(file=Path("x"), base_url="https://a.example", **api)})
     return read_operations(read_document(document(PATHS, **more).read_bytes()), "one", config)
 
@@ -120,7 +118,7 @@ def reading(document: Make, more: dict[str, Any], **api: Any) -> Any:
     ],
 )
 def test_operation_without_its_credentials_is_omitted(
-    document: Make, scheme: Any, credential: Credential | None, text: str
+    document: MakeDocument, scheme: Any, credential: Credential | None, text: str
 ) -> None:
     found = reading(document, schemes(any=scheme), auth={"any": credential} if credential else {})
 
@@ -128,11 +126,11 @@ def test_operation_without_its_credentials_is_omitted(
     assert text in found.problems[0].text
 
 
-def test_operation_without_its_credentials_is_listed_if_configured(document: Make) -> None:
+def test_operation_without_its_credentials_is_listed_if_configured(document: MakeDocument) -> None:
     assert len(reading(document, schemes(any=KEY), anonymous=True).operations) == 1
 
 
-def test_unused_credentials_are_reported(document: Make) -> None:
+def test_unused_credentials_are_reported(document: MakeDocument) -> None:
     found = reading(document, {}, auth={"typo": Credential(token=Secret("x"))})
 
     assert "'typo'" in found.problems[0].text
@@ -165,7 +163,7 @@ CLIENT = {"client_id": "cl ient", "client_secret": Secret("se:cret")}
 
 
 async def test_client_credentials_obtain_a_token(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     site.answers = [
         reply({"access_token": "first-token", "token_type": "Bearer", "expires_in": 3600}),
@@ -196,7 +194,7 @@ async def test_client_credentials_obtain_a_token(
 
 
 async def test_client_secret_can_be_sent_in_the_form(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     site.answers = [reply({"access_token": "t" * 20})]
     credential = Credential(**CLIENT, client_authentication="post")
@@ -209,7 +207,9 @@ async def test_client_secret_can_be_sent_in_the_form(
     assert site.arrived[0].header("Authorization") is None
 
 
-async def test_concurrent_calls_share_a_token(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
+async def test_concurrent_calls_share_a_token(
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
+) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 60})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client, trio.open_nursery() as nursery:
@@ -219,7 +219,7 @@ async def test_concurrent_calls_share_a_token(connected: Connected, site: Site, 
     assert sorted(arrived.target for arrived in site.arrived) == ["/a"] * 4 + ["/token"]
 
 
-async def test_expired_token_is_renewed(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
+async def test_expired_token_is_renewed(connected: Connected, site: Site, document: MakeDocument, reply: Reply) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 0}), reply({}), reply({"access_token": "u" * 20})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client:
@@ -240,7 +240,7 @@ async def test_expired_token_is_renewed(connected: Connected, site: Site, docume
     ],
 )
 async def test_invalid_token_response_fails_the_call(
-    connected: Connected, site: Site, document: Make, reply: Reply, answer: Any
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply, answer: Any
 ) -> None:
     site.always = reply(**answer)
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
@@ -253,7 +253,7 @@ async def test_invalid_token_response_fails_the_call(
 
 
 async def test_redirect_on_the_same_origin_is_followed_with_credentials(
-    connected: Connected, site: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})
     auth = {name: Credential(token=Secret(WORD)) for name in ("header", "query")}
@@ -267,7 +267,7 @@ async def test_redirect_on_the_same_origin_is_followed_with_credentials(
 
 @pytest.mark.parametrize("path", ["/x?token=1", ""])
 async def test_redirect_to_another_origin_is_refused(
-    connected: Connected, site: Site, elsewhere: Site, document: Make, reply: Reply, path: str
+    connected: Connected, site: Site, elsewhere: Site, document: MakeDocument, reply: Reply, path: str
 ) -> None:
     site.always = reply(status=307, headers={"Location": f"{elsewhere.url}{path}"})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
@@ -282,7 +282,7 @@ async def test_redirect_to_another_origin_is_refused(
     "location", ["file:///etc/passwd", "//user:word@127.0.0.1/", "http://", "ht!tp:x", "http://[x"]
 )
 async def test_redirect_without_a_valid_url_is_refused(
-    connected: Connected, site: Site, document: Make, reply: Reply, location: str
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply, location: str
 ) -> None:
     site.always = reply(status=302, headers={"Location": location})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
@@ -293,7 +293,7 @@ async def test_redirect_without_a_valid_url_is_refused(
 
 
 async def test_allowed_redirect_to_another_origin_has_no_credentials(
-    connected: Connected, site: Site, elsewhere: Site, document: Make, reply: Reply
+    connected: Connected, site: Site, elsewhere: Site, document: MakeDocument, reply: Reply
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})
     auth = {name: Credential(token=Secret(WORD)) for name in ("header", "query")}
@@ -324,7 +324,7 @@ async def test_allowed_redirect_to_another_origin_has_no_credentials(
     ("status", "expected"), [(303, "GET /b"), (307, "POST /b"), (308, "POST /b"), (301, None), (302, None)]
 )
 async def test_post_is_redirected_only_by_303_307_and_308(
-    connected: Connected, site: Site, document: Make, reply: Reply, status: int, expected: str | None
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply, status: int, expected: str | None
 ) -> None:
     paths = {
         "/a": {"post": {"operationId": "make", "requestBody": {"content": {"application/json": {}}}}},
@@ -342,7 +342,9 @@ async def test_post_is_redirected_only_by_303_307_and_308(
         assert site.last.header("Content-Type") == (None if status == 303 else "application/json")
 
 
-async def test_number_of_redirects_is_limited(connected: Connected, site: Site, document: Make, reply: Reply) -> None:
+async def test_number_of_redirects_is_limited(
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply
+) -> None:
     site.always = reply(status=302, headers={"Location": "/a"})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -352,7 +354,7 @@ async def test_number_of_redirects_is_limited(connected: Connected, site: Site, 
 
 
 async def test_secrets_are_not_shown(
-    connected: Connected, site: Site, document: Make, reply: Reply, caplog: pytest.LogCaptureFixture
+    connected: Connected, site: Site, document: MakeDocument, reply: Reply, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are not in the list of tools, the report, the debug log, or results in which the API repeats them."""
     caplog.set_level(logging.DEBUG)
@@ -391,7 +393,7 @@ async def test_secrets_are_not_shown(
 
 
 @pytest.mark.parametrize("name", ["Host", "transfer-encoding"])
-def test_api_key_in_a_connection_header_is_refused(document: Make, name: str) -> None:
+def test_api_key_in_a_connection_header_is_refused(document: MakeDocument, name: str) -> None:
     file = document(PATHS, **schemes(key=KEY | {"name": name}))
     api = Api(file=file, base_url="https://api.example.com", auth={"key": Credential(token=Secret(WORD))})
     reading = read_operations(read_document(file.read_bytes()), "one", Config(apis={"one": api}))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcptrio_openapi import Api
 
-from .conftest import Connected, Reply, Site
+from .conftest import Connected, MakeDocument, Reply, Site
 
 ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 PREFIX = "one_"
@@ -19,7 +19,7 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def call(connected: Connected, site: Site, document: Any) -> Call:
+def call(connected: Connected, site: Site, document: MakeDocument) -> Call:
     """Call the one operation of a document written for it, and return the received request."""
 
     async def call(
@@ -239,7 +239,7 @@ async def test_text_and_binary_bodies_are_sent_unchanged(call: Call) -> None:
     ],
 )
 async def test_unsendable_argument_is_refused(
-    connected: Connected, site: Site, document: Any, arguments: Any, settings: dict[str, str], text: str
+    connected: Connected, site: Site, document: MakeDocument, arguments: Any, settings: dict[str, str], text: str
 ) -> None:
     location = settings.get("place", "path")
     file = document({settings.get("path", "/a"): {"get": {"operationId": "it", "parameters": [parameter(location)]}}})
@@ -251,7 +251,7 @@ async def test_unsendable_argument_is_refused(
     assert not site.arrived
 
 
-async def test_body_that_cannot_be_sent_is_an_error(connected: Connected, site: Site, document: Any) -> None:
+async def test_body_that_cannot_be_sent_is_an_error(connected: Connected, site: Site, document: MakeDocument) -> None:
     paths = {
         "/a": {
             "post": {"operationId": "bytes", "requestBody": body("application/octet-stream", {})},

@@ -112,7 +112,7 @@ async def test_attacks_are_refused_and_change_nothing(postgres_client: Any, shop
     assert shop.ask(STATE) == before
 
 
-async def test_cursor_that_only_reads_is_what_stops_statements(
+async def test_read_only_transaction_stops_statements_that_pass_the_check(
     postgres_client: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server refuses statements that the check of the text accepts."""

@@ -13,7 +13,7 @@ from mcptrio.stores import StoreBounds
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores import expiry_contract
-from tests.stores.at_once import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, hold_at_once
 from tests.stores.contract import *  # noqa: F403 - these are the tests
 from tests.stores.contract import Passing
 from tests.stores.model import STEPS, Model, Step, play

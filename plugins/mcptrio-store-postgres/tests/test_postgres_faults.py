@@ -19,7 +19,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
-from tests.stores.at_once import entered, hold_at_once
+from tests.stores.concurrent_checks import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened

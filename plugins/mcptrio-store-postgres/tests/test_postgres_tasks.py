@@ -15,7 +15,7 @@ from mcptrio.stores import StoreSettings
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores import shared_tasks_contract, tasks_expiry_contract
-from tests.stores.at_once import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, hold_at_once
 from tests.stores.contract import Passing
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests

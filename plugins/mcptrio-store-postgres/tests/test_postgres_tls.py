@@ -16,7 +16,7 @@ from mcptrio_store_postgres import tools
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
-from tests.authority import Authority
+from tests.certificate_authority import Authority
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 from tests.stores.shared_contract import Heard, eventually
 

@@ -21,7 +21,7 @@ from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
-from tests.stores.at_once import entered, hold_at_once
+from tests.stores.concurrent_checks import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import DURABLE, new_prefix, opened

@@ -14,7 +14,7 @@ from mcptrio.abc import TaskRecord, TaskStore
 from mcptrio.errors import Overloaded, StoreFailed
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract, tasks_expiry_contract
-from tests.stores.at_once import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, hold_at_once
 from tests.stores.contract import Passing
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests

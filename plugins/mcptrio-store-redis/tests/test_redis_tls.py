@@ -15,7 +15,7 @@ from mcptrio_store_redis.tools import acl_line, check
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
-from tests.authority import Authority
+from tests.certificate_authority import Authority
 from tests.engines.redis_server import RedisServer, free_port
 from tests.stores.shared_contract import Heard, eventually
 

@@ -15,7 +15,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
-from tests.stores.at_once import entered, hold_at_once
+from tests.stores.concurrent_checks import entered, hold_at_once
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
@@ -141,7 +141,7 @@ class TestCluster:
         )
         await hold_at_once({each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in wanted}, subtests)
 
-    async def test_slot_that_moves_takes_its_sessions_along(
+    async def test_sessions_survive_moving_their_slot(
         self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place]
     ) -> None:
         nodes, _ = redis_cluster

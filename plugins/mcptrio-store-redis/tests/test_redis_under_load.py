@@ -16,7 +16,7 @@ from mcptrio_store_redis.keys import RedisKeys
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from tests.engines.redis_server import RedisServer, until
-from tests.stores.at_once import Check, entered, hold_at_once
+from tests.stores.concurrent_checks import Check, entered, hold_at_once
 from tests.stores.shared_contract import eventually
 
 from .conftest import new_prefix, opened

@@ -60,7 +60,7 @@ def test_full_sequence_drops_its_earliest_thoughts() -> None:
     assert by_number.clear(ADA, "w") == 6
 
 
-def test_thought_that_is_larger_than_all_that_is_kept_is_kept_alone() -> None:
+def test_thought_above_the_limit_is_kept_alone() -> None:
     sequences = Sequences(Config(max_bytes=10_000), Clock())
     for _ in range(2):
         assert len(sequences.add(ADA, "w", thought("x" * 15_000)).thoughts) == 1

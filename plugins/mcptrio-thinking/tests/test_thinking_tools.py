@@ -290,7 +290,7 @@ async def test_long_transcript_is_truncated_to_its_end() -> None:
     assert len(contents.text) < 1200
 
 
-async def test_full_sequence_takes_more_thoughts_and_says_how_many_were_dropped() -> None:
+async def test_full_sequence_drops_old_thoughts_and_counts_them() -> None:
     async with connected(max_thoughts=3) as client:
         for number in range(1, 6):
             noted = await think(client, {**FIRST, "thoughtNumber": number}, sequence_id="s")

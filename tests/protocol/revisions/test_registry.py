@@ -22,6 +22,7 @@ from mcptrio.protocol.revisions.revision import (
     NegotiationStyle,
     Revision,
 )
+from tests.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 
 def test_revisions_are_sorted() -> None:
@@ -83,8 +84,8 @@ def test_error_code_of_a_missing_resource_depends_on_the_revision() -> None:
         if v in HANDSHAKE_VERSIONS
     }
 
-    assert numbers == {-32002}
-    assert LATEST.codes[Code.RESOURCE_NOT_FOUND] == -32602
+    assert numbers == {RESOURCE_NOT_FOUND}
+    assert LATEST.codes[Code.RESOURCE_NOT_FOUND] == INVALID_PARAMS
 
 
 def test_method_is_found_by_name_and_receiver() -> None:

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from mcptrio import MCPError, Server, connect
 from mcptrio.serving import ToolPolicy
-from tests.mounting import offered
+from tests.mounting import mounted_plugin
 from tests.mounting.mounted import WAITING, User, eventually, mounted, text
 
 __all__: list[str] = []
@@ -33,7 +33,7 @@ def bare(result: Any) -> Any:
 async def test_lists_and_results_of_a_mounted_server_are_forwarded(upstream: str, revision: str) -> None:
     user = User()
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
-        alone = Server(plugins=[offered])
+        alone = Server(plugins=[mounted_plugin])
         async with alone.open(), connect(alone, revision=upstream) as direct:
             there = {tool.name: tool for tool in await direct.tools().all()}
             here = {tool.name: tool for tool in await client.tools().all()}

@@ -1,7 +1,7 @@
-"""A new environment with only the wheels of this tree, and a working folder.
+"""A new virtual environment for tests of an installed mcptrio, with a working folder.
 
-The tests of an installed mcptrio use it. Dependencies come from the environment of the tests, except distributions
-whose name begins with mcptrio, so no index is needed.
+installing/test_new_user.py and test_third_party_plugin.py use it. mcptrio and its plugins are installed from wheels
+built in this tree. All other distributions are linked from the environment of the tests, so no index is needed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from attrs import field, frozen
 
 from tests.processes import environment
 
-__all__ = ["ROOT", "Elsewhere", "open_elsewhere"]
+__all__ = ["ROOT", "FreshEnvironment", "create_environment"]
 
 ROOT = Path(__file__).resolve().parent.parent
-_LEFT_OUT = ("mcptrio", "__editable__", "_mcptrio", "_editable")
+_EXCLUDED = ("mcptrio", "__editable__", "_mcptrio", "_editable")
 
 
 @frozen
-class Elsewhere:
-    """An environment in which mcptrio is installed, and a working folder."""
+class FreshEnvironment:
+    """A virtual environment, and the folder in which its commands run."""
 
     folder: Path
     venv: Path
@@ -33,7 +33,7 @@ class Elsewhere:
         object.__setattr__(self, "python", self.venv / "bin" / "python")
 
     def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None, **env: str) -> str:
-        """Run a module in that environment until it ends. Return its output."""
+        """Run a module in the environment until it ends, and return its output."""
         done = subprocess.run(
             [python or self.python, "-P", "-m", *command],
             cwd=cwd or self.folder,
@@ -48,32 +48,32 @@ class Elsewhere:
         return done.stdout
 
     def install(self, *projects: Path) -> None:
-        """Build wheels and install these."""
+        """Build wheels of these projects and install them."""
         ours, wheels = Path(sys.executable), self.folder / f"wheels-{projects[0].name}"
         quiet = ("-q", "--disable-pip-version-check", "--no-deps", "--no-index")
         self.run("pip", "wheel", *quiet, "--no-build-isolation", "-w", wheels, *projects, python=ours)
         self.run("pip", "--python", self.python, "install", *quiet, *wheels.iterdir(), python=ours)
 
 
-def open_elsewhere(folder: Path, venv: Path) -> Elsewhere:
-    """Make one; mcptrio itself has yet to be installed.
+def create_environment(folder: Path, venv: Path) -> FreshEnvironment:
+    """Create an environment that does not have mcptrio yet.
 
     Args:
-        folder: to work in; it is there.
-        venv: where the environment is made.
+        folder: An existing folder, in which commands run.
+        venv: The path of the new environment.
     """
-    there = Elsewhere(folder, venv)
-    there.run("venv", "--without-pip", venv, python=Path(sys.executable))
-    _lend(folder / "lent", venv)
-    return there
+    fresh = FreshEnvironment(folder, venv)
+    fresh.run("venv", "--without-pip", venv, python=Path(sys.executable))
+    _link_distributions(folder / "linked", venv)
+    return fresh
 
 
-def _lend(folder: Path, venv: Path) -> None:
-    """Make every installed distribution importable there, except mcptrio and its plugins."""
+def _link_distributions(folder: Path, venv: Path) -> None:
+    """Link every distribution of this environment into the new one, except mcptrio and its plugins."""
     folder.mkdir()
     for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for each in Path(site).iterdir():
-            if not each.name.startswith(_LEFT_OUT) and not (folder / each.name).exists():
+            if not each.name.startswith(_EXCLUDED) and not (folder / each.name).exists():
                 (folder / each.name).symlink_to(each)
     [packages] = venv.glob("lib/python*/site-packages")
-    (packages / "lent.pth").write_text(f"{folder}\n")
+    (packages / "linked.pth").write_text(f"{folder}\n")

@@ -1,4 +1,7 @@
-"""A guard for tests: a function from a request's headers to its principal."""
+"""A guard that asks a function of the test for the principal of each request.
+
+The tests of HTTP, mounting and the runtime use it to serve requests of several principals without tokens.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ __all__ = ["FunctionGuard"]
 
 
 class FunctionGuard:
-    """
+    """A guard that finds principals with a function.
+
     Args:
-        judge: takes the headers (names in lower case, the first of several values), and raises AuthorizationError.
-        documents: public documents by path.
+        judge: Returns the principal of a request with these headers, or raises AuthorizationError. Names of headers are
+            in lower case; a repeated header has its first value.
+        documents: Public documents by path, which need no principal.
     """
 
     def __init__(
@@ -32,19 +37,19 @@ class FunctionGuard:
         return self._judge({name: values[0] for name, values in request.headers.items()})
 
     def recheck_after(self, principal: Principal) -> float:
-        return 0.05
+        return 0.05  # seconds; tests of rechecks wait for it
 
     async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
         await trio.lowlevel.checkpoint()
-        again = self._judge({name: values[0] for name, values in request.headers.items()})
-        if again is None:
+        principal_now = self._judge({name: values[0] for name, values in request.headers.items()})
+        if principal_now is None:
             raise AuthorizationError("expected the principal of before, got none")
-        return again
+        return principal_now
 
     def insufficient_scope(
         self, request: RequestHead, principal: Principal, scopes: frozenset[str]
     ) -> AuthorizationError:
-        wanted = " ".join(sorted(principal.scopes | scopes))
+        required = " ".join(sorted(principal.scopes | scopes))
         return AuthorizationError(
-            "more scopes are needed", status=403, challenge=f'Bearer error="insufficient_scope", scope="{wanted}"'
+            "more scopes are needed", status=403, challenge=f'Bearer error="insufficient_scope", scope="{required}"'
         )

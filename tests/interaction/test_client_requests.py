@@ -11,6 +11,7 @@ import trio
 
 from mcptrio import Context, Elicit, ListRoots, Sample, prompt, resource, tool
 from mcptrio.serving import Timeouts
+from tests.error_codes import INVALID_PARAMS
 from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_06, SINCE_2025_11, only
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
@@ -337,7 +338,7 @@ async def test_answer_that_does_not_match_the_form_is_a_protocol_error(serve: Se
             call = await peer.retry("tools/call", {"name": "order", "arguments": {}}, await call.result())
         message = await call.wait()
 
-        assert message.get("error", {}).get("code") == -32602, (answer, message)
+        assert message.get("error", {}).get("code") == INVALID_PARAMS, (answer, message)
 
 
 @only(revisions=HANDSHAKE, because="a retry cannot carry an error")

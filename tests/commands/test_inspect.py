@@ -76,7 +76,7 @@ def test_inspect_at_a_terminal_is_readable(tmp_path: Path) -> None:
     assert "declares    tools (reports changes of the list), resources (reports changes of the" in terminal.shown
     assert "\ntake  (about " in terminal.shown
     assert "tokens; claims to be read-only)\n" in terminal.shown
-    assert "\n      text: a string; any text.\n" in terminal.shown
+    assert "\n      text: a string; Any text.\n" in terminal.shown
     assert "\n      whole: an integer (0 to 10), optional\n" in terminal.shown
     assert "note     tool `take`: no description of `whole`, `share`, `flag`" in terminal.shown
 

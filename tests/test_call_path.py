@@ -34,7 +34,7 @@ DESIGN = Path(__file__).resolve().parent.parent / "docs" / "design.md"
 PACKAGE = f"{Path(mcptrio.__file__).parent}{os.sep}"
 HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
-INFO = {"name": "spine", "version": "1"}
+INFO = {"name": "call-path", "version": "1"}
 PREFIX = "io.modelcontextprotocol/"
 ENVELOPE = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": INFO, f"{PREFIX}clientCapabilities": {}}
 

@@ -1,4 +1,7 @@
-"""Runs checks at the same time that spend most of it waiting, each with its own data. The tests of engines use it."""
+"""Runs several checks concurrently, because most of them only wait. Each has its own data.
+
+The tests of the stores in Redis and PostgreSQL use it, because the clocks of these engines cannot be moved.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 from attrs import define, field
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, method, notification, tool
+from tests.error_codes import INTERNAL_ERROR, METHOD_NOT_FOUND
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.serving import Serve
 
@@ -91,7 +92,7 @@ async def test_error_of_a_custom_method_hides_the_exception_text(serve: Serve) -
 
     error = await peer.error("acme/fails")
 
-    assert error["code"] == -32603
+    assert error["code"] == INTERNAL_ERROR
     assert "hunter2" not in str(error)
 
 
@@ -99,7 +100,7 @@ async def test_method_of_an_extension_exists_only_with_the_extension(serve: Serv
     peer = await serve(plugins=[Acme()])
 
     assert (await peer.request("acme/gated"))["ok"] is True
-    assert (await peer.error("acme/hidden"))["code"] == -32601
+    assert (await peer.error("acme/hidden"))["code"] == METHOD_NOT_FOUND
 
 
 async def test_custom_notification_is_handled(serve: Serve) -> None:
@@ -142,7 +143,7 @@ async def test_custom_request_is_not_sent_without_a_back_channel(serve: Serve) -
 
     message = await (await peer.start_call("ask")).wait()
 
-    assert message.get("error", {}).get("code") == -32601 or message["result"]["isError"]
+    assert message.get("error", {}).get("code") == METHOD_NOT_FOUND or message["result"]["isError"]
     assert not [m for m in peer.received if m.get("method") == "acme/question"]
 
 

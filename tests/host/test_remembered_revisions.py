@@ -9,8 +9,10 @@ from typing import Any
 import trio
 
 from mcptrio import Command, Host
+from mcptrio.abc import MessageChannel
 from mcptrio.client import ClientTimeouts
 from mcptrio.host import HostOptions
+from tests.error_codes import METHOD_NOT_FOUND
 from tests.host.scripted import Scripted
 
 __all__: list[str] = []
@@ -52,7 +54,7 @@ async def test_server_replaced_by_a_newer_one_is_negotiated_again(autojump_clock
 
     async def discover(*_: Any) -> Any:
         if not is_new:
-            return -32601, "no such method"
+            return METHOD_NOT_FOUND, "no such method"
         return {
             "supportedVersions": ["2026-07-28"],
             "capabilities": {"tools": {}},
@@ -60,9 +62,9 @@ async def test_server_replaced_by_a_newer_one_is_negotiated_again(autojump_clock
             "ttlMs": 0,
         }
 
-    async def initialize(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
+    async def initialize(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         if is_new:
-            return -32601, "no such method"
+            return METHOD_NOT_FOUND, "no such method"
         info = {"name": "old", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
 

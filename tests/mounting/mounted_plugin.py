@@ -1,4 +1,4 @@
-"""The mounted server of these tests: run as ``mcptrio serve --stdio --plugin offered.py``, or imported.
+"""The mounted server of these tests: run as ``mcptrio serve --stdio --plugin mounted_plugin.py``, or imported.
 
 It keeps no state, because servers of several tests may import it.
 """

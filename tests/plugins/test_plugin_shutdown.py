@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 import mcptrio
-from mcptrio import MCPError, PluginSetup, Server, hookimpl, notification, tool
+from mcptrio import MCPError, PluginSetup, RequestView, Server, hookimpl, notification, tool
 from mcptrio.plugins.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.serve.http import serve_http
@@ -49,7 +49,7 @@ class Guard:
         # Runs inside the middleware of Slow.
         server.add_middleware(self.guard, order=10)
 
-    async def guard(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+    async def guard(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         try:
             return await proceed()
         finally:
@@ -124,7 +124,7 @@ class Slow:
     def setup(self, server: PluginSetup) -> None:
         server.add_middleware(self.wait)
 
-    async def wait(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
+    async def wait(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         if request.name == "work":
             self.begun.set()
             await self.gate.wait()

@@ -105,7 +105,7 @@ def test_titles_and_outlines(converted: Mapping[str, Any]) -> None:
     }
 
 
-def test_what_is_not_text_is_left_out(converted: Mapping[str, Any]) -> None:
+def test_parts_without_text_are_left_out(converted: Mapping[str, Any]) -> None:
     assert "steal" not in text_of(converted["menu.htm"])
     assert [bool(part.text) for part in converted["scanned.pdf"].parts] == [True, False, False, True]
     assert "| miles | 10 | 40 |" in text_of(converted["finches.pptx"])

@@ -11,7 +11,8 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, MCPError, Mount, Server, connect
-from tests.mounting.mounted import OFFERED, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
+from tests.error_codes import URL_ELICITATION_REQUIRED
+from tests.mounting.mounted import MOUNTED_PLUGIN, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
 __all__: list[str] = []
@@ -92,7 +93,7 @@ async def test_url_required_error_of_a_mounted_server_is_forwarded(tmp_path: Pat
                 await client.call_tool("up_visit", {"log": str(tmp_path / "log")})
 
     page = {"mode": "url", "message": "Sign in first", "url": "https://example.com/first", "elicitationId": "page-1"}
-    assert (required.value.code, required.value.data) == (-32042, {"elicitations": [page]})
+    assert (required.value.code, required.value.data) == (URL_ELICITATION_REQUIRED, {"elicitations": [page]})
 
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])
@@ -166,7 +167,7 @@ async def test_requests_are_unambiguous_again_after_the_other_call(tmp_path: Pat
 
 async def test_request_over_http_reaches_the_client_of_its_call(tmp_path: Path) -> None:
     """Over HTTP a request arrives on the response to its call."""
-    with serving("--http", "--port", "0", "--plugin", str(OFFERED), cwd=tmp_path) as served:
+    with serving("--http", "--port", "0", "--plugin", str(MOUNTED_PLUGIN), cwd=tmp_path) as served:
         url = (await trio.to_thread.run_sync(served.until, r"http://[^,\s]+/mcp")).group()
         mount = Mount(url, name="up", options=evolve(WAITING, revision=OLD))
         async with two_clients(mount, OLD) as (first, one, second, _), trio.open_nursery() as nursery:

@@ -61,7 +61,7 @@ def test_doctor_reports_issuer_misconfiguration(
     assert "mcptrio.toml:" in ended.stdout
 
 
-def test_server_does_not_start(tmp_path: Path, site: str) -> None:
+def test_scope_that_the_issuer_does_not_offer_prevents_the_start(tmp_path: Path, site: str) -> None:
     write(tmp_path, scopes=["admin"])
 
     ended = run("serve", "--http", "--port=0", cwd=tmp_path, PYTHONPATH=site)

@@ -130,7 +130,7 @@ def test_cancelled_write_leaves_no_file(sandbox: Sandbox, inside: Path) -> None:
     assert names(inside) == ["a.txt"]
 
 
-def test_file_changed_meanwhile_is_not_replaced(sandbox: Sandbox, inside: Path) -> None:
+def test_file_changed_during_the_edit_is_not_replaced(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("old")
     read = (inside / "a.txt").stat()
     (inside / "a.txt").write_text("somebody else")

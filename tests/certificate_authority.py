@@ -1,4 +1,7 @@
-"""A certificate authority for tests of TLS."""
+"""A certificate authority for tests of TLS, and the settings of servers and clients with its certificates.
+
+test_tls.py, http/test_http2.py and the TLS tests of the stores use it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from mcptrio.serve.tls import TLSFiles
 
-__all__ = ["Authority", "files", "trusting"]
+__all__ = ["Authority", "client_context", "tls_files"]
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -31,11 +34,11 @@ class Authority:
         self.path.write_bytes(_pem(self._sign(self._name, self._key, ca=True)))
 
     def issue(self, name: str, *more: x509.NameAttribute[str], passphrase: bytes | None = None) -> tuple[Path, Path]:
-        """A certificate and its key, for this name, ``localhost`` and 127.0.0.1."""
+        """Return the files of a new certificate and its key. It is valid for ``localhost`` and 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([*more, x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        encryption: Any = serialization.NoEncryption()
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase is not None:
             encryption = serialization.BestAvailableEncryption(passphrase)
         certificate.write_bytes(_pem(self._sign(subject, key, ca=False)))
@@ -47,7 +50,7 @@ class Authority:
     def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
-        # Python 3.13 wants these three in certificates that its default context verifies. Source: RFC 5280, 4.2.1.
+        # The default context of Python 3.13 requires these three extensions. Source: RFC 5280, 4.2.1.
         usage = x509.KeyUsage(
             digital_signature=True,
             key_cert_sign=ca,
@@ -59,8 +62,8 @@ class Authority:
             encipher_only=False,
             decipher_only=False,
         )
-        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        own_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -72,8 +75,8 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca, None), critical=True)
             .add_extension(names, critical=False)
             .add_extension(usage, critical=True)
-            .add_extension(own, critical=False)
-            .add_extension(issuer, critical=False)
+            .add_extension(own_key, critical=False)
+            .add_extension(issuer_key, critical=False)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -85,7 +88,8 @@ def _pem(certificate: x509.Certificate) -> bytes:
 _LOOPBACK = ipaddress.ip_address("127.0.0.1")
 
 
-def trusting(authority: Authority, shows: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+def client_context(authority: Authority, shows: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    """Return a client's context that trusts the authority, and shows a certificate if the server asks for one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(authority.path)
     if shows is not None:
@@ -93,5 +97,6 @@ def trusting(authority: Authority, shows: tuple[Path, Path] | None = None) -> ss
     return context
 
 
-def files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
+def tls_files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
+    """Return a server's TLS files with a certificate and its key."""
     return TLSFiles(certificate=pair[0], key=pair[1], **more)
