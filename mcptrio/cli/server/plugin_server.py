@@ -234,10 +234,32 @@ def make_server(
         options: The options of the command by name; one that was not given is ``None`` or missing.
         key: Seals the state that passes through clients, if no key is configured.
     """
-    from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
 
-    tables = tables_of(config)
+    manager = _load_plugins(config, wanted, options)
+    lock = _lock(config, wanted)
+    server = Server(
+        config.server.name,
+        version=__version__,
+        instructions=config.server.instructions,
+        plugins=manager,
+        config=tables_of(config),
+        tools=_policy(wanted, lock),
+        settings=evolve(
+            config.server,
+            keys=keys_of(config) or ([key] if key else []),
+            run_tasks=options.get("run_tasks") or config.server.run_tasks,
+        ),
+        record=options.get("record"),
+    )
+    if lock is not None:
+        _warn_of_changes(server, lock, wanted)
+    return server
+
+
+def _load_plugins(config: ServeConfig, wanted: WantedPlugins, options: Mapping[str, Any]) -> PluginManager:
+    from mcptrio.plugins.manager import PluginManager
+
     manager = PluginManager(strict=wanted.strict)
     manager.find_replacement = isolation(config, options, strict=wanted.strict)
     if wanted.names is None or wanted.names or wanted.without:
@@ -248,10 +270,17 @@ def make_server(
         # The plugin in a program that calls mcptrio.run() gets the name of the program's file.
         is_program = getattr(each, "__name__", None) == "__main__"
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
-    if wanted.mounts and not options.get("isolated"):
-        add_mounts(manager)
-    # The process of an isolated plugin has no other plugins; middleware runs in the parent.
-    for name in config.plugins if not options.get("isolated") else ():
+    # The process of an isolated plugin has no other plugins; middleware and mounts run in the parent.
+    if not options.get("isolated"):
+        if wanted.mounts:
+            add_mounts(manager)
+        _add_middleware(manager, config, wanted)
+    return manager
+
+
+def _add_middleware(manager: PluginManager, config: ServeConfig, wanted: WantedPlugins) -> None:
+    """Add the middleware that the configuration has a table for, and warn of tables without a plugin."""
+    for name in config.plugins:
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not config.mount):
@@ -260,31 +289,16 @@ def make_server(
             hint = did_you_mean(name, manager.plugins)
             if hint or wanted.names is None:
                 _log.warning("%s", config.error(("plugins", name), f"no such plugin is installed{hint}"))
-    lock = _lock(config, wanted)
-    server = Server(
-        config.server.name,
-        version=__version__,
-        instructions=config.server.instructions,
-        plugins=manager,
-        config=tables,
-        tools=_policy(wanted, lock),
-        settings=evolve(
-            config.server,
-            keys=keys_of(config) or ([key] if key else []),
-            run_tasks=options.get("run_tasks") or config.server.run_tasks,
-        ),
-        record=options.get("record"),
-    )
-    if lock is not None:
-        from mcptrio.plugins.lock_changes import changes_since
 
-        for change in changes_since(
-            lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)
-        ):
-            # A new version is expected after an upgrade; only changed tools are worth a warning.
-            if not change.is_of_version:
-                _log.warning("differs from %s: %s", LOCK, change)
-    return server
+
+def _warn_of_changes(server: Server, lock: ToolLock, wanted: WantedPlugins) -> None:
+    """Log each difference between the server's tools and the lock file."""
+    from mcptrio.plugins.lock_changes import changes_since
+
+    for change in changes_since(lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)):
+        # A new version is expected after an upgrade; only changed tools are worth a warning.
+        if not change.is_of_version:
+            _log.warning("differs from %s: %s", LOCK, change)
 
 
 def add_mounts(manager: PluginManager) -> Plugin:
