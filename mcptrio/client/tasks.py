@@ -209,7 +209,7 @@ class ClientTask:
             try:
                 await self.cancel()
             except (MCPTrioError, OSError) as error:
-                _log.info("a task could not be cancelled: task=%s: %s", self.id[:6], error)
+                _log.info("task not cancelled: task=%s: %s", self.id[:6], error)
 
     async def _get(self) -> GetTaskResult:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
@@ -320,7 +320,7 @@ class ClientTask:
                 has_ended = isinstance(error, ConnectionClosed) and not self._supervisor.restarts
                 if has_ended or trio.current_time() >= end:
                     raise
-                _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
+                _log.info("task request failed, trying again: task=%s: %s", self.id[:6], error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 await trio.sleep(backoff.next_pause())
 

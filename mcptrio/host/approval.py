@@ -40,9 +40,9 @@ ApprovalKind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
 _VERBS: dict[ApprovalKind, str] = {
     "tool": "call the tool {name} of {server}",
     "form": "let {server} ask you",
-    "url": "let {server} have you open a URL",
-    "sampling": "let {server} have the model continue",
-    "reply": "send what the model said to {server}",
+    "url": "let {server} ask you to open a URL",
+    "sampling": "let {server} use the model",
+    "reply": "send the reply of the model to {server}",
 }
 
 _FRESH_SECONDS = 1.0

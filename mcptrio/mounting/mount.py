@@ -127,7 +127,9 @@ class Mount:
             ConnectionClosed: Our server is not open.
         """
         if self._open is None:
-            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+            raise ConnectionClosed(
+                f"{self.name}: the server that mounts it is not open: use `async with server.open():`"
+            )
         await self._open[0].until_settled()
 
     def restart(self) -> None:
@@ -137,7 +139,9 @@ class Mount:
             ConnectionClosed: Our server is not open.
         """
         if self._open is None:
-            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+            raise ConnectionClosed(
+                f"{self.name}: the server that mounts it is not open: use `async with server.open():`"
+            )
         self._open[0].restart()
 
     @lifespan

@@ -181,5 +181,5 @@ def _mount(name: str, table: MountTable, target: Any, failure: str | None = None
         except ConfigError as error:
             failure = str(error)
     # Logged here, because the configuration is read before list_mounts can be called.
-    _log.error("the server %s is left out: %s", name, failure)
+    _log.error("server not mounted: name=%s: %s", name, failure)
     return MountedServer(name=name, table=table, target=target, failure=failure)

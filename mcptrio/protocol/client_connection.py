@@ -171,7 +171,7 @@ class ClientConnection:
         elif kind == _TASK and sent.message.method == "tools/call" and self._has_tasks:
             cls = CreateTaskResult
         else:
-            raise RemoteProtocolError(f"{sent.message.method}: a result of type {kind!r} has no meaning here")
+            raise RemoteProtocolError(f"{sent.message.method}: unexpected result type {kind!r}")
         try:
             result = sent.revision.structure(raw, cls)
         except InvalidParams as error:

@@ -204,7 +204,7 @@ class SharedEffects:
         size = _size(result)
         if len(self._unstored) >= _MAX_UNSTORED or self._unstored_bytes + size > _MAX_UNSTORED_BYTES:
             # The claim is held until this process ends, so the effect is not repeated.
-            _log.error("the result of a side effect is dropped: too many could not be stored")
+            _log.error("result of a side effect dropped, too many could not be stored")
             return
         self._unstored[name] = result
         self._unstored_bytes += size

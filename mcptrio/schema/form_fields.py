@@ -248,7 +248,7 @@ class FormField:
             if len(found) == 1:
                 return found.pop()
             if found:
-                raise ValueError(f"expected one choice, got {quote(text)}, which may be {len(found)} of them")
+                raise ValueError(f"expected one choice, got {quote(text)}, which matches {len(found)} of them")
         if self.is_numbered and _POSITION.match(wanted) and int(wanted) <= len(self.choices):
             return self.choices[int(wanted) - 1].value
         raise self._refusal(quote(text))

@@ -148,7 +148,9 @@ class _Connections:
         )
         try:
             if self._open >= self._options.connections:
-                await self._refuse(channel, Overloaded(f"the server has its {self._options.connections} connections"))
+                await self._refuse(
+                    channel, Overloaded(f"too many connections: the limit is {self._options.connections}")
+                )
                 return
             self._open += 1
             try:

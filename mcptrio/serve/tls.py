@@ -122,7 +122,7 @@ class Certificates:
         try:
             context.load_cert_chain(files.certificate, files.key, password=files.passphrase or _refuse_prompt)
         except _Encrypted as error:
-            raise ConfigError(f"{files.key}: the key is encrypted, and no passphrase is given") from error
+            raise ConfigError(f"{files.key}: the key is encrypted: expected a passphrase, got none") from error
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"{files.certificate}: expected a certificate in PEM, and its key in {files.key}: {_reason(error)}"

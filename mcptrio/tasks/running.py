@@ -210,7 +210,7 @@ class RunningTask:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 self._has_begun = True
             except StoreFailed as error:
-                _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
+                _log.warning("task start delayed, the store failed: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
     async def _synchronize(self) -> None:
@@ -232,7 +232,7 @@ class RunningTask:
                 # The data are too large, so the client would never see the question.
                 self.scope.fail(error)
             except StoreFailed as error:
-                _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                _log.warning("task state not stored, trying again: task=%s: %s", self.id[:6], error)
                 self._is_unsaved = True
                 self._woken.set()
                 await trio.sleep(backoff.next_pause())
@@ -254,7 +254,9 @@ class RunningTask:
         return record.state is TaskState.RUNNING and record.fence == self._record.fence
 
     def _note_lost(self) -> None:
-        _log.warning("a task is no longer held by this process: task=%s tool=%s", self.id[:6], self._record.tool)
+        _log.warning(
+            "task lost, another process holds it or it has expired: task=%s tool=%s", self.id[:6], self._record.tool
+        )
         self.is_lost = True
         self.scope.cancel("the task has expired, or another process runs it")
 
@@ -330,13 +332,13 @@ class RunningTask:
                 return
             except Overloaded as error:
                 if is_replaced:
-                    _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
+                    _log.error("task end not stored: task=%s: %s", self.id[:6], error)
                     return
                 # The result is too large for the store, so the task fails with that reason.
                 is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
-                _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                _log.warning("task end not stored, trying again: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
     def _document_for_queue(self, document: TaskDocument) -> TaskDocument:

@@ -122,7 +122,7 @@ class Tasks:
                             next_expiry = trio.current_time() + _EXPIRE_SECONDS
                             await self.store.expire()
                     except StoreFailed as error:
-                        _log.warning("cannot claim queued tasks: %s", error)
+                        _log.warning("queued tasks not claimed: %s", error)
                 with trio.move_on_after(self._search_interval):
                     await self._woken.wait()
                 self._woken = trio.Event()
@@ -368,7 +368,7 @@ class Tasks:
                 except InvalidParams:
                     return  # The task has expired.
                 except StoreFailed as error:
-                    _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
+                    _log.warning("task not cancelled, trying again: task=%s: %s", id[:6], error)
                     await trio.sleep(backoff.next_pause())
 
     def _scope_of(self, request: RequestReceived, scope: RequestScope, policy: TaskPolicy) -> RequestScope:

@@ -165,7 +165,7 @@ async def test_client_is_told_that_the_store_does_not_work(
             error = await served.client.error(
                 Request(method, method, {**params, "_meta": {**envelope(), **CAPABILITIES}})
             )
-            assert error.message == "the store of the server does not work at the moment"
+            assert error.message == "the server's store is unavailable"
             assert error.data == {"retryAfter": 5.0}
 
     assert "it failed: the store is away: create" in caplog.text

@@ -151,7 +151,7 @@ class IssuerKeys:
                     self._tried_at = self._ticks() - self._times.refetch_after + _CANCELLED_RETRY_SECONDS
                 raise
         self._tried_at = self._ticks()
-        _log.error("the keys of %s cannot be fetched: %s", shown(self.issuer), problem)
+        _log.error("keys not fetched: issuer=%s: %s", shown(self.issuer), problem)
 
     def _keys_of_issuer(self) -> Flow[KeySet]:
         url = self._jwks

@@ -139,7 +139,7 @@ class JWTTokens:
                 claims, issuer=self.issuer, audience=self._audience, rules=self._rules, now=self._clock()
             )
         except BadToken as error:
-            _log.info("a token of %s was refused: %s", self.issuer, error)
+            _log.info("token refused: issuer=%s: %s", self.issuer, error)
             # Raised only after the signature was verified, so the token is genuine and its sender may learn that it
             # expired.
             if isinstance(error, ExpiredToken):

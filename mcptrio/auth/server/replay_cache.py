@@ -77,9 +77,14 @@ class ReplayCache:
         # When full, new proofs are refused: an evicted one could be replayed. The limit per key comes first, so a
         # client that floods is refused before it affects the others.
         if held >= self._bounds.proofs_per_key:
-            raise RateLimited("too many proofs of one key", retry_after=self._seconds_until_room())
+            raise RateLimited(
+                f"too many DPoP proofs of one key: {self._bounds.proofs_per_key} are remembered",
+                retry_after=self._seconds_until_room(),
+            )
         if len(self._seen) >= self._bounds.proofs:
-            raise Overloaded("too many proofs", retry_after=self._seconds_until_room())
+            raise Overloaded(
+                f"too many DPoP proofs: {self._bounds.proofs} are remembered", retry_after=self._seconds_until_room()
+            )
         self._seen.add(digest)
         self._by_key[key] = held + 1
         heappush(self._expiring, (self._ticks() + until - self._clock(), until, digest, key))

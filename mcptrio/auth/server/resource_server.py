@@ -159,7 +159,7 @@ class ResourceServer:
         except CredentialsRefused as refused:
             if refused.counts:
                 self._failures.count(request.address)
-                _log.info("refused %s: %s", request.address or "a client", refused.reason)
+                _log.info("request refused: client=%s: %s", request.address or "unknown", refused.reason)
             raise self._error(request, refused) from None
 
     async def admit_token(self, token: str) -> Principal:
@@ -215,7 +215,7 @@ class ResourceServer:
         wanted = self._hierarchy.reduced(needed | principal.scopes)
         lacking = " ".join(sorted(scopes - principal.scopes))[:500]
         refused = CredentialsRefused(
-            f"this needs more scopes: {lacking}" if lacking else "this needs more scopes",
+            f"the request needs more scopes: {lacking}" if lacking else "the request needs more scopes",
             status=403,
             error="insufficient_scope",
             scope=self._challenge_documents.scope_text(wanted, needed=needed),

@@ -140,7 +140,7 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
     for what in ("name", "hash"):
         values = [getattr(token, what) for token in tokens]
         if len(set(values)) != len(values):
-            raise ConfigError(f"{path}: expected no {what} twice")
+            raise ConfigError(f"{path}: tokens: expected each {what} once, got one of them twice")
     return tokens
 
 
@@ -197,10 +197,12 @@ class StaticTokens:
         found = self._tokens.get(wanted)
         if found is None or not compare_digest(found.hash, wanted):
             name = self._revoked.get(wanted)
-            _log_refusal("not in the file: never issued, or revoked earlier" if name is None else f"{name}: revoked")
+            self._log_refusal(
+                "not in the file: never issued, or revoked earlier" if name is None else f"{name}: revoked"
+            )
             return None
         if found.expires is not None and found.expires <= self._clock():
-            _log_refusal(f"{found.name}: expired")
+            self._log_refusal(f"{found.name}: expired")
             raise AuthorizationError(EXPIRED)
         claims: dict[str, Any] = {"token_name": found.name}
         if found.expires is not None:
@@ -238,10 +240,9 @@ class StaticTokens:
             self._tokens = None
         self._seen = seen
 
-
-def _log_refusal(why: str) -> None:
-    """Log why a token was rejected. The sender receives the same error for all reasons."""
-    _log.info("a token of the file was refused: %s", why)
+    def _log_refusal(self, why: str) -> None:
+        """Log why a token was rejected. The sender receives the same error for all reasons."""
+        _log.info("token refused: file=%s: %s", self._path, why)
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:

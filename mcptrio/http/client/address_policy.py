@@ -129,8 +129,8 @@ def _check_address(policy: AddressPolicy, endpoint: HTTPEndpoint, address: str) 
     if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and policy.private):
         return
     raise _refusal(
-        f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "
-        "its origin would have to be allowed by name"
+        f"{endpoint.authority}: expected a public address, or an origin that is allowed by name,"
+        f" got {kind.value} ({address})"
     )
 
 

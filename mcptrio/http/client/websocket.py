@@ -155,7 +155,7 @@ class WebSocketChannel:
                 raise self._stream.refusal()[0] from problem
             raise RequestFailed(f"expected a WebSocket of the subprotocol {SUBPROTOCOL}, got one without")
         if problem is not None and self._broken is None:
-            self._broken = f"the server broke the WebSocket protocol: {problem}"
+            self._broken = f"the server violated the WebSocket protocol: {problem}"
 
     async def _handshake(
         self, nursery: trio.Nursery, endpoint: HTTPEndpoint, headers: RawHeaders
@@ -218,7 +218,11 @@ class WebSocketChannel:
             return self._stream.problem
         if closed is None or closed.code == CloseCode.BROKEN:
             return "the connection to the server broke"
-        return None if is_orderly(closed.code) else f"the server closed it: {describe(closed.code, closed.reason)}"
+        return (
+            None
+            if is_orderly(closed.code)
+            else f"the server closed the connection: {describe(closed.code, closed.reason)}"
+        )
 
     def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
         self._close_frame = code, reason

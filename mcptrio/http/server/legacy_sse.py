@@ -207,7 +207,7 @@ _UNCERTAIN: Final = HTTPRefusal.because(504, "the store has failed; whether the 
 
 def _unavailable(error: StoreFailed) -> Overloaded:
     _log.error("%s", error)
-    return Overloaded("sessions cannot be kept at the moment", retry_after=STORE_RETRY_SECONDS)
+    return Overloaded("the session store is unavailable", retry_after=STORE_RETRY_SECONDS)
 
 
 def _id_in(scope: Scope) -> str:

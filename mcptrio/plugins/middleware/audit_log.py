@@ -151,7 +151,7 @@ class AuditLog:
             return
         written = run_guarded_sync(self._file.write, data)
         if isinstance(written, Failure):
-            _log.error("a record could not be written: %s %s", request.method, line["name"], exc_info=written.error)
+            _log.error("audit record lost: %s %s", request.method, line["name"], exc_info=written.error)
 
     def _recorded_arguments(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
         """Return the arguments to record, and a function that removes their secrets from a text.
