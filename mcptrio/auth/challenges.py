@@ -145,15 +145,15 @@ class ChallengeResponse:
         ]
         schemes = {challenge.scheme for challenge in ours}
         return cls(
-            error=_first(ours, "error") or "",
+            error=_first_value(ours, "error") or "",
             # Foreign text for an error message: one line, at most 200 characters.
-            description=" ".join((_first(ours, "error_description") or "").split())[:200],
-            scopes=read_scope(_first(ours, "scope")),
-            metadata_url=_first(ours, "resource_metadata"),
+            description=" ".join((_first_value(ours, "error_description") or "").split())[:200],
+            scopes=read_scope(_first_value(ours, "scope")),
+            metadata_url=_first_value(ours, "resource_metadata"),
             dpop="dpop" in schemes,
             only_dpop=schemes == {"dpop"},
         )
 
 
-def _first(challenges: list[Challenge], name: str) -> str | None:
+def _first_value(challenges: list[Challenge], name: str) -> str | None:
     return next((each.parameters[name] for each in challenges if name in each.parameters), None)

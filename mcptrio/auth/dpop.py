@@ -196,7 +196,7 @@ class DPoPVerifier:
         now = self.clock()
         if claims.get("htm") != method:
             raise BadDPoPProof("htm: expected the HTTP method of the request, got another")
-        if _normal_or_none(claims.get("htu")) != normal_url(url):
+        if _normal_url_or_none(claims.get("htu")) != normal_url(url):
             raise BadDPoPProof("htu: expected the URL of the request, got another")
         if abs(proof.issued_at - now) > self.window:
             raise BadDPoPProof(
@@ -290,7 +290,7 @@ def _decode_unreserved(match: re.Match[str]) -> str:
     return character if _UNRESERVED.fullmatch(character) else match[0].upper()
 
 
-def _normal_or_none(url: object) -> str | None:
+def _normal_url_or_none(url: object) -> str | None:
     if not isinstance(url, str):
         return None
     try:

@@ -97,14 +97,14 @@ class MiddlewareChain:
         self._links.append(_Link(function, owner, order))
         # The sort is stable, so links with equal orders stay in the order in which they were added.
         self._links.sort(key=lambda link: link.order)
-        self.around = self._around
+        self.around = self._run_with_middleware
 
     def withdraw(self, owner: Owner) -> None:
         """Remove the middleware of a plugin."""
         self._links = [link for link in self._links if link.owner is not owner]
-        self.around = self._around if self._links else None
+        self.around = self._run_with_middleware if self._links else None
 
-    async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
+    async def _run_with_middleware(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
         view = self._view(scope, params)
 
         async def handle() -> Any:

@@ -154,7 +154,7 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
         if table.entry:
             found[own_name] = _mount(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
-            for name, target, failure in _of_file(table.file):
+            for name, target, failure in _entries_of_file(table.file):
                 if name in found and found[name].table.file is not None:
                     raise ConfigError(f"expected one server {quote_name(name)} in the files, got two")
                 # A table with this name and without `file` takes precedence, even if it only disables the server.
@@ -163,7 +163,7 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
     return found
 
 
-def _of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
+def _entries_of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
     file = load_mcp_json(path)
     for name in file.names:
         try:

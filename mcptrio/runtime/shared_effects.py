@@ -124,7 +124,7 @@ class SharedEffects:
         if found.state is not EffectState.RUNNING:
             return found
         signal = _Signal()
-        stop_following = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
+        stop_following = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _do_nothing
         try:
             wait = _FIRST_WAIT
             # The deadline of the request ends this loop.
@@ -235,5 +235,5 @@ def _size(result: _Result | None) -> int:
     return len(result.data) if result is not None else 0
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -96,7 +96,7 @@ class Arguments:
             if parameter.default is not parameter.empty:
                 defaults[parameter.name] = parameter.default
         description = _describe_each(annotations, called)
-        documented = parse_docstring(inspect.getdoc(_innermost(function))).parameters
+        documented = parse_docstring(inspect.getdoc(_innermost_function(function))).parameters
         properties: dict[str, Any] = {}
         schemas, definitions = inline_definitions(description.schemas, description.definitions)
         for name, schema in zip(annotations, schemas, strict=True):
@@ -256,10 +256,10 @@ def bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(_innermost(function), "__qualname__", repr(function))
+    return getattr(_innermost_function(function), "__qualname__", repr(function))
 
 
-def _innermost(function: Any) -> Any:
+def _innermost_function(function: Any) -> Any:
     """Return the function with the annotations, which decorators, partials, methods and callable objects wrap."""
     while True:
         if isinstance(function, functools.partial):
@@ -286,7 +286,7 @@ def _resolve(function: Callable[..., Any], annotation: Any, where: str) -> Any:
     """Resolve one annotation. The others are not resolved, because a skipped parameter's may have unknown names."""
     if annotation is inspect.Parameter.empty:
         return Any
-    code = _innermost(function)
+    code = _innermost_function(function)
     scope = dict(getattr(code, "__globals__", {}))
     # A class that is defined inside of a function is found through the closure.
     if getattr(code, "__closure__", None):

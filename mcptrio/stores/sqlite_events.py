@@ -124,7 +124,7 @@ class SQLiteEventStore:
         return page if page is not None else ([], False)
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
-        return await self._database.read(partial(_completed_after, session=session, stream=stream))
+        return await self._database.read(partial(_later_completed_streams, session=session, stream=stream))
 
     async def put(self, session: str, message: bytes) -> None:
         wanted = _Append(session=session, stream=INBOX, data=(message,), last=False, will=None, now=self._clock.now())
@@ -278,7 +278,7 @@ def _page(
     return events, bool(row.complete) and following >= row.next
 
 
-def _completed_after(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
+def _later_completed_streams(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
     rows = connection.execute(
         "SELECT later.name FROM streams AS one JOIN streams AS later USING (session)"
         " WHERE session = ? AND one.name = ? AND later.key > one.key AND later.complete ORDER BY later.key",

@@ -359,7 +359,7 @@ class RunningTask:
             return lambda document: evolve(document, status="completed", result=result, **common)
         error = self.scope.error
         if isinstance(outcome, Failure):
-            error = outcome.error if isinstance(outcome.error, MCPError) else self._internal(outcome.error)
+            error = outcome.error if isinstance(outcome.error, MCPError) else self._internal_error(outcome.error)
         if error is None:
             common["message"] = self.scope.reason
             return lambda document: evolve(document, status="cancelled", **common)
@@ -370,7 +370,7 @@ class RunningTask:
         common["message"] = error.message
         return lambda document: evolve(document, status="failed", error=wire, **common)
 
-    def _internal(self, error: BaseException) -> MCPError:
+    def _internal_error(self, error: BaseException) -> MCPError:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")

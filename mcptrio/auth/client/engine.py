@@ -83,11 +83,11 @@ class GrantClient:
         if status == 403 and refusal.error != "insufficient_scope":
             return False
         refused = server.sent.get(trio.lowlevel.current_task(), server.granted)
-        return await self._round(lambda: self._obtain_other(refusal, status, refused))
+        return await self._run_round(lambda: self._obtain_other(refusal, status, refused))
 
     # One round
 
-    async def _round(self, work: Callable[[], Awaitable[bool]]) -> bool:
+    async def _run_round(self, work: Callable[[], Awaitable[bool]]) -> bool:
         """Obtain credentials, once for all concurrent callers."""
         server = self._server
         before = server.rounds
@@ -130,7 +130,7 @@ class GrantClient:
 
         async def ask() -> None:
             if server.rounds == before:
-                await self._round(lambda: self._obtain(refusal, scopes, is_step_up=is_step_up))
+                await self._run_round(lambda: self._obtain(refusal, scopes, is_step_up=is_step_up))
             else:
                 self._raise_failure()
 

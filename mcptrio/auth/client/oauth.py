@@ -146,7 +146,7 @@ class OAuthClient(GrantClient):
         """
         await self._load()
         refusal = ChallengeResponse.read(headers or {})
-        await self._round(lambda: self._obtain(refusal, None))
+        await self._run_round(lambda: self._obtain(refusal, None))
 
     async def log_out(self) -> bool:
         """Delete the tokens, and revoke them if the authorization server supports it.

@@ -147,7 +147,7 @@ class IntrospectedTokens:
 
     async def _introspect_once(self, key: bytes, token: str) -> Principal | None:
         if self._ticks() < self._retry_at:
-            raise self._unavailable()
+            raise self._unavailable_error()
         # Bounds the memory and delay that a flood of different tokens can cause.
         if self._waiting >= self._bounds.asking + self._bounds.waiting:
             raise Overloaded(
@@ -189,7 +189,7 @@ class IntrospectedTokens:
             except AuthorizationError as error:
                 # The issuer may have failed for this token only, so requests for other tokens continue.
                 _log.error("token not verified: issuer=%s: %s", shown(self.issuer), error)
-                raise self._unavailable() from None
+                raise self._unavailable_error() from None
             except RequestFailed as error:
                 problem, delivered = str(error), error.delivered
         if not delivered or self._endpoint is None:
@@ -197,9 +197,9 @@ class IntrospectedTokens:
             # on this token (a firewall in front of the issuer that drops it), so requests for other tokens continue.
             self._retry_at = self._ticks() + _RETRY_SECONDS
         _log.error("tokens not verified, the issuer is unavailable: issuer=%s: %s", shown(self.issuer), problem)
-        raise self._unavailable()
+        raise self._unavailable_error()
 
-    def _unavailable(self) -> Overloaded:
+    def _unavailable_error(self) -> Overloaded:
         return Overloaded("tokens cannot be verified now", retry_after=_RETRY_SECONDS)
 
     def _claims_of(self, token: str) -> Flow[Mapping[str, Any]]:

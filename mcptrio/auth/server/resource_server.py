@@ -324,7 +324,7 @@ class ResourceServer:
 
     async def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
         proofs = request.headers.get(DPOP, ())
-        url = self._proven_url(request, proofs)
+        url = self._url_to_prove(request, proofs)
         try:
             proof = self._dpop_verifier.verify(proofs, method=request.method, url=url, token=token, bound_to=key)
             await self._check_other_replicas(proof)
@@ -353,7 +353,7 @@ class ResourceServer:
         if not is_new:
             raise BadDPoPProof("jti: the proof was used before")
 
-    def _proven_url(self, request: RequestHead, proofs: Sequence[str]) -> str:
+    def _url_to_prove(self, request: RequestHead, proofs: Sequence[str]) -> str:
         """Return the URL that the proof has to name: the resource, or another path on its origin."""
         # Behind a proxy, scheme, host and perhaps path of the request differ from what the client wrote, so the
         # configured resource counts. Another path of the server is another URL: a proof for the endpoint is not valid

@@ -146,7 +146,7 @@ class WebSocketChannel:
                     else:
                         self._scope.cancel()
         except* (trio_websocket.HandshakeError, ProtocolError, h11.ProtocolError, ValueError, _Disconnected) as group:
-            problem = _innermost(group)
+            problem = _innermost_error(group)
         finally:
             self._stream.close()
             self._has_ended.set()
@@ -314,7 +314,7 @@ async def _answer_challenge(auth: ClientAuth, url: str, refused: _Refused) -> bo
     return status in (401, 403) and await auth.challenged(url, status, refused.headers)
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _innermost_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -223,7 +223,7 @@ class SessionStream:
             data = encode(item)
             events.append(data)
             if self._responses_left is not None and type(item) is not Notification:
-                self._responses_left -= self._settled_by(item)
+                self._responses_left -= self._note_responses(item)
                 if self._responses_left <= 0:
                     return events, True
             size += len(data)
@@ -242,7 +242,7 @@ class SessionStream:
         await self._store.append(self._session, self.id, *events, last=last, will=will)
         self._signals.wake(self.id)
 
-    def _settled_by(self, item: Item) -> int:
+    def _note_responses(self, item: Item) -> int:
         """Return the number of responses in a message, and note which requests they answer."""
         responses = _responses(item)
         for response in responses:
