@@ -146,8 +146,8 @@ class TaskMethods:
         record = await self._tasks.store.load(id)
         if record is None:
             return
-        shown = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
-        params = announcement(shown, {SUBSCRIPTION_ID: scope.request.id})
+        document = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
+        params = announcement(document, {SUBSCRIPTION_ID: scope.request.id})
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))
 
 

@@ -372,6 +372,6 @@ class ClientTask:
 
 
 def _pause(state: CreateTaskResult | GetTaskResult, *, is_reported: bool) -> float:
-    wanted = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
-    pause = min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    interval = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
+    pause = min(max(interval, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
     return max(pause, min(REPORTED_POLLS * pause, MAX_POLL_SECONDS)) if is_reported else pause

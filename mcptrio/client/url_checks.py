@@ -87,8 +87,8 @@ def _check_characters(url: str) -> tuple[list[str], list[str]]:
     # control characters: a browser could go to a host other than the one shown.
     odd = {character for character in url if not character.isprintable() or character.isspace() or character == "\\"}
     if odd:
-        shown = ", ".join(_NAMES.get(character) or printable(character) for character in sorted(odd)[:5])
-        refusals.append(f"it contains characters that a URL may not contain: {shown}")
+        names = ", ".join(_NAMES.get(character) or printable(character) for character in sorted(odd)[:5])
+        refusals.append(f"it contains characters that a URL may not contain: {names}")
     # Right-to-left letters reorder the neighbouring parts on the screen, host and path included.
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in url):
         warnings.append("it contains right-to-left letters, which change the order in which its parts are displayed")
@@ -149,14 +149,14 @@ def _is_punycode(host: str) -> bool:
 
 
 def _scripts(label: str) -> set[str]:
-    found = set()
+    scripts = set()
     for character in label:
         if not character.isalpha():
             continue
         # The standard library has no Script property; the first word of the character's name is the script.
         script = unicodedata.name(character, "UNNAMED").replace("-", " ").split(" ")[0]
-        found.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
-    return found
+        scripts.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
+    return scripts
 
 
 def _address(host: str) -> _Address | None:

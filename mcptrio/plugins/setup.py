@@ -305,8 +305,8 @@ class PluginSetup(CatalogRegistrar):
 
     def _resolve_tool_name(self, name: str) -> str:
         """Return the name that clients see, for a reference in a description."""
-        shown = self._plugin.named_tools[name] = self.tool_name(name)
-        return shown
+        tool_name = self._plugin.named_tools[name] = self.tool_name(name)
+        return tool_name
 
     def _record_offer(self, kind: str, name: str) -> None:
         """Add an entry to the status of the plugin."""

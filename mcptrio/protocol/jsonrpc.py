@@ -178,10 +178,10 @@ def require_json(value: dict[str, Any], what: str) -> None:
     except TypeError as error:  # the base class of orjson.JSONEncodeError
         where, why = _first_unencodable(value) or ("$", str(error))
     else:
-        found = _first_unencodable(value)
-        if found is None:
+        problem = _first_unencodable(value)
+        if problem is None:
             return
-        where, why = found
+        where, why = problem
     raise LocalProtocolError(f"{what}: the parameters cannot be sent as JSON: {why}{show_place(where)}")
 
 
@@ -191,20 +191,20 @@ def _first_unencodable(value: Any, where: str = "$", depth: int = 0) -> tuple[st
         for key, item in value.items():
             if type(key) is not str:
                 return where, f"expected a string as key, got {type(key).__name__}"
-            found = (
+            problem = (
                 _first_unencodable(item, f"{where}.{key}", depth + 1) if depth < _ENCODED_DEPTH else (where, _TOO_DEEP)
             )
-            if found is not None:
-                return found
+            if problem is not None:
+                return problem
     elif type(value) is list or type(value) is tuple:
         for index, item in enumerate(value):
-            found = (
+            problem = (
                 _first_unencodable(item, f"{where}[{index}]", depth + 1)
                 if depth < _ENCODED_DEPTH
                 else (where, _TOO_DEEP)
             )
-            if found is not None:
-                return found
+            if problem is not None:
+                return problem
     elif isinstance(value, float):
         if not isfinite(value):
             return where, f"expected a finite number, got {value}"
@@ -318,8 +318,8 @@ def _too_deep_message(limits: MessageLimits, value: Any = None) -> Malformed:
 
 def _refuse_oversized(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
     """Return the refusal of a message that is too large to be parsed, with its id if that can be found."""
-    found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
-    is_call, id = found if found is not None else (True, None)
+    kind_and_id = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
+    is_call, id = kind_and_id if kind_and_id is not None else (True, None)
     return _malformed_message(problem, id if is_call else None, answers=None if is_call else id)
 
 

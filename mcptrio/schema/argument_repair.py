@@ -109,9 +109,9 @@ class _Repairs:
             if wanted == {"boolean"} and text in ("true", "false"):
                 return text == "true"
             if wanted and wanted <= {"array", "object"}:
-                found = _json_of(text)
-                if found is not _UNCHANGED and _has_type(found, wanted):
-                    return found
+                parsed = _json_of(text)
+                if parsed is not _UNCHANGED and _has_type(parsed, wanted):
+                    return parsed
         # Only integers become strings: a boolean or a float has several text forms. A string with a format, such as
         # a date, cannot be an integer.
         if wanted == {"string"} and type(value) is int and abs(value) < _INTEGER_BOUND:
@@ -158,8 +158,8 @@ class _Repairs:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             name = reference.removeprefix("#/$defs/")
-            found = self._definitions.get(name) if isinstance(self._definitions, dict) else None
-            return self._parts(found, depth + 1) if isinstance(found, dict) else None
+            definition = self._definitions.get(name) if isinstance(self._definitions, dict) else None
+            return self._parts(definition, depth + 1) if isinstance(definition, dict) else None
         choices = schema.get("anyOf", schema.get("oneOf"))
         if choices is None:
             return [schema]

@@ -64,17 +64,17 @@ def _find_error(value: Any, path: str = "$") -> TypeError | None:
             if not _is_encodable({key: None}):
                 return TypeError(f"{path}: expected keys that are strings, got {_type_with_article(key)}")
             step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
-            if (found := _find_error(item, f"{path}{step}")) is not None:
-                return found
+            if (error := _find_error(item, f"{path}{step}")) is not None:
+                return error
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            if (found := _find_error(item, f"{path}[{number}]")) is not None:
-                return found
+            if (error := _find_error(item, f"{path}[{number}]")) is not None:
+                return error
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             item = getattr(value, name)
-            if item is not msgspec.UNSET and (found := _find_error(item, f"{path}.{name}")) is not None:
-                return found
+            if item is not msgspec.UNSET and (error := _find_error(item, f"{path}.{name}")) is not None:
+                return error
     elif not _is_encodable(value):
         where = "" if path == "$" else f"{path}: "
         return TypeError(f"{where}{_type_with_article(value)} cannot be sent as JSON; {_hint_for(value)}")
@@ -122,8 +122,8 @@ def _to_plain(value: Any) -> Any:
     names = _sent_fields(kind)
     if names is not None:
         # An attribute may be missing, for example a slot or a field with init=False that was never set.
-        found = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
-        return {name: _to_plain(item) for name, item in found if item is not msgspec.UNSET}
+        members = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
+        return {name: _to_plain(item) for name, item in members if item is not msgspec.UNSET}
     return _to_plain_other(value, kind)
 
 

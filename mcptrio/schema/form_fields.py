@@ -241,16 +241,16 @@ class FormField:
         Raises:
             ValueError: No choice matches, or several do.
         """
-        wanted = text.strip()
+        answer = text.strip()
         for is_equal in _COMPARISONS:
-            found = {choice.value for choice in self.choices if is_equal(choice.value, wanted)}
-            found = found or {choice.value for choice in self.choices if is_equal(choice.title, wanted)}
-            if len(found) == 1:
-                return found.pop()
-            if found:
-                raise ValueError(f"expected one choice, got {quote(text)}, which matches {len(found)} of them")
-        if self.is_numbered and _POSITION.match(wanted) and int(wanted) <= len(self.choices):
-            return self.choices[int(wanted) - 1].value
+            matches = {choice.value for choice in self.choices if is_equal(choice.value, answer)}
+            matches = matches or {choice.value for choice in self.choices if is_equal(choice.title, answer)}
+            if len(matches) == 1:
+                return matches.pop()
+            if matches:
+                raise ValueError(f"expected one choice, got {quote(text)}, which matches {len(matches)} of them")
+        if self.is_numbered and _POSITION.match(answer) and int(answer) <= len(self.choices):
+            return self.choices[int(answer) - 1].value
         raise self._refusal(quote(text))
 
     def _expected_text(self) -> str:

@@ -152,13 +152,13 @@ class Arguments:
             self._exact.check(arguments)
         # If all arguments were sent, no value is a placeholder.
         if len(arguments) == len(self.names):
-            given = msgspec.structs.asdict(values)
+            converted = msgspec.structs.asdict(values)
         else:
-            given = {name: getattr(values, name) for name in arguments}
+            converted = {name: getattr(values, name) for name in arguments}
         if self._mapper.generated:
-            restored: dict[str, Any] = restore(self._mapper, given, arguments, self.schema)
+            restored: dict[str, Any] = restore(self._mapper, converted, arguments, self.schema)
             return restored
-        return given
+        return converted
 
 
 @frozen(kw_only=True, eq=False)

@@ -226,14 +226,14 @@ class StructMapper:
         return struct
 
     def _instance(self, generated: GeneratedStruct, value: Any) -> Any:
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for attribute, argument, key in generated.steps:
             item = getattr(value, attribute)
             # An absent field is not passed, so that the default of the class applies.
             if item is not msgspec.UNSET:
-                given[argument] = item if type(item) in ATOMS else self._restore_at(key, item)
+                arguments[argument] = item if type(item) in ATOMS else self._restore_at(key, item)
         try:
-            return generated.make(**given)
+            return generated.make(**arguments)
         except (TypeError, ValueError) as error:
             raise ConstructionError(str(error)) from error
 

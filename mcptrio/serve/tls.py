@@ -167,10 +167,10 @@ def _check_readable(path: Path, what: str) -> None:
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _reason(error: Exception) -> str:

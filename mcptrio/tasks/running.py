@@ -202,7 +202,7 @@ class RunningTask:
         self._woken.set()
 
     async def _begin(self) -> None:
-        """Before the handler of a task that cannot be resumed begins, store that it has begun."""
+        """Store that the handler has begun, before it begins, if the task cannot be resumed."""
         backoff = Backoff(0.2, 5.0)
         while self.is_movable and not self._is_resumable:
             try:
@@ -279,12 +279,14 @@ class RunningTask:
         """Store the open questions for the client, if they have changed."""
         unstructure = self.scope.request.peer.revision.unstructure
         # While a side effect is running, new questions wait for its result.
-        shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
-        for key in shown:
+        open_questions = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
+        for key in open_questions:
             self._inherited_questions.pop(key, None)
         # A client answers a question once, so an answer to an inherited question must be stored even before the handler
         # has asked it again.
-        questions = self._inherited_questions | {key: unstructure(question.wire) for key, question in shown.items()}
+        questions = self._inherited_questions | {
+            key: unstructure(question.wire) for key, question in open_questions.items()
+        }
         if questions != self._questions:
             self._questions = questions
             self._is_unsaved = True

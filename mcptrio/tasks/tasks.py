@@ -262,13 +262,13 @@ class Tasks:
         while True:
             record = await self.find(scope, id)
             document = TaskDocument.decode(record.data)
-            found = {key: responses[key] for key in document.questions if key in responses}
-            if not found or record.state is TaskState.ENDED:
+            answers = {key: responses[key] for key in document.questions if key in responses}
+            if not answers or record.state is TaskState.ENDED:
                 return
-            questions = {key: wire for key, wire in document.questions.items() if key not in found}
+            questions = {key: wire for key, wire in document.questions.items() if key not in answers}
             changed = evolve(
                 document,
-                answers={**document.answers, **found},
+                answers={**document.answers, **answers},
                 questions=questions,
                 status="input_required" if questions else "working",
                 updated=time.time(),
@@ -307,10 +307,10 @@ class Tasks:
 
     def cancel_here(self, prefix: str, reason: str) -> bool:
         """Cancel a task that this process runs. See :meth:`mcptrio.Server.cancel_task`."""
-        found = [task for task in self._running if task.id[:6] == prefix]
-        for task in found:
+        tasks = [task for task in self._running if task.id[:6] == prefix]
+        for task in tasks:
             task.scope.cancel(reason)
-        return bool(found)
+        return bool(tasks)
 
     # Private
 

@@ -200,10 +200,10 @@ class _Effects:
     async def claim(self, call: str, key: str) -> EffectClaim:
         if (call, key) in self._lost:
             return EffectClaim(EffectState.LOST)
-        found = await self._store.claim(call, key)
-        if found.state is EffectState.CLAIMED:
+        effect = await self._store.claim(call, key)
+        if effect.state is EffectState.CLAIMED:
             self._claimed.add((call, key))
-        return found
+        return effect
 
     async def finish(self, call: str, key: str, result: bytes, keep: float = 3600.0) -> None:
         if not self._is_dead:

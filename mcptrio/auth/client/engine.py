@@ -60,10 +60,10 @@ class GrantClient:
         if granted is None:
             return {}
         token = granted.tokens.access_token.reveal()
-        found = {"Authorization": f"{granted.tokens.scheme} {token}"}
+        headers = {"Authorization": f"{granted.tokens.scheme} {token}"}
         if granted.tokens.scheme == "DPoP" and granted.prover is not None:
-            found[DPOP] = granted.prover.prove(method, url, token=token)
-        return found
+            headers[DPOP] = granted.prover.prove(method, url, token=token)
+        return headers
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
         """Handle a 401 or 403 response. See :class:`mcptrio.abc.ClientAuth`.
@@ -97,7 +97,7 @@ class GrantClient:
                 self._raise_failure()
                 return True
             try:
-                found = await work()
+                is_obtained = await work()
             except ConsentNeeded:
                 # The user decides later, so this is not the end of a round.
                 raise
@@ -107,7 +107,7 @@ class GrantClient:
                 raise
             server.rounds += 1
             server.failure = None
-            return found
+            return is_obtained
 
     def _raise_failure(self) -> None:
         if (failure := self._server.failure) is not None:

@@ -272,10 +272,10 @@ class UserGrant(Grant[OAuth]):
         before = None if self.server.binding is None else self.server.binding.issuer
         return self.method.client.issuer or next(iter(self.method._seen_issuers), before)
 
-    def other_issuer_message(self, pinned: str, found: str) -> str:
+    def other_issuer_message(self, pinned: str, issuer: str) -> str:
         return (
             f"the client is registered at {shown(pinned)}, but {shown(self.server.url)} requires tokens of "
-            f"{shown(found)}: register a client there, and configure it"
+            f"{shown(issuer)}: register a client there, and configure it"
         )
 
     async def revoke(self) -> None:

@@ -237,14 +237,14 @@ def _scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str
     Raises:
         BadToken: The token has more than 1000 scopes.
     """
-    found: set[str] = set()
+    scopes: set[str] = set()
     for name in names:
         value = claims.get(name)
         if isinstance(value, str):
             # Only a space separates scopes; a split at other white space could turn one granted scope into two.
-            found |= {each for each in value.split(" ") if each}
+            scopes |= {each for each in value.split(" ") if each}
         elif isinstance(value, list):
-            found |= {each for each in value if isinstance(each, str)}
-    if len(found) > _MAX_SCOPES:
-        raise BadToken(f"expected at most {_MAX_SCOPES} scopes, got {len(found)}")
-    return frozenset(found)
+            scopes |= {each for each in value if isinstance(each, str)}
+    if len(scopes) > _MAX_SCOPES:
+        raise BadToken(f"expected at most {_MAX_SCOPES} scopes, got {len(scopes)}")
+    return frozenset(scopes)

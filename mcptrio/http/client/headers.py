@@ -56,7 +56,7 @@ _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
 """Headers, besides those with the prefix ``Mcp-``, whose values are not secret."""
 _MIN_SECRET_CHARS: Final = 6
-"""Characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
+"""Minimum characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
 _MAX_INTEGER: Final = 2**64
 """The bound of integers. Larger ones are encoded as null in the body, so no header repeats them."""
 
@@ -66,14 +66,14 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
 
     These are credentials and the values of all headers of the user, with and without a scheme such as ``Bearer``.
     """
-    found = set()
+    secrets = set()
     for name, value in headers:
         lowered = name.lower().decode("ascii")
         if lowered in _PUBLIC or lowered.startswith(("mcp-", "sec-websocket-")):
             continue
         text = value.decode("latin-1")
-        found |= {text, text.partition(" ")[2]}
-    return tuple(sorted((each for each in found if len(each) >= _MIN_SECRET_CHARS), key=len, reverse=True))
+        secrets |= {text, text.partition(" ")[2]}
+    return tuple(sorted((each for each in secrets if len(each) >= _MIN_SECRET_CHARS), key=len, reverse=True))
 
 
 class ClientHeaders:

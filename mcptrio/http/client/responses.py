@@ -208,15 +208,15 @@ def refusal(
         text = text.replace(secret, "***")
     if reply is not None and text != reply.message:
         reply = MCPError(text, code=reply.code, data=reply.data)
-    shown = _one_line(text)
+    problem = _one_line(text)
     # The markup of a web page would hide its text. The title says the same in a few words.
     if reply is None and "<html" in text[:_MAX_QUOTED_CHARS].lower():
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         # Express uses the title "Error" for every error, and has the reason in the text.
         is_telling = title is not None and title[1].strip().lower() not in ("", "error")
         page = _one_line(title[1] if title is not None and is_telling else re.sub(r"<[^<>]*>", " ", text))
-        shown = f"expected an answer of an MCP server, got a web page: {page}"
-    message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
+        problem = f"expected an answer of an MCP server, got a web page: {page}"
+    message = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
     return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))
 
 

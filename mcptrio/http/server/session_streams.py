@@ -281,8 +281,8 @@ class SessionStream:
         """Return the events after ``cursor``, and whether they are the last; ``None`` if some of them are lost."""
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
-        found = await self._store.after(self._session, cursor)
-        return None if found is None else found[1:]
+        page = await self._store.after(self._session, cursor)
+        return None if page is None else page[1:]
 
     def note_room(self) -> None:
         """Wake the pump, because the newest reader has more room, or another reader is the newest."""
@@ -359,10 +359,10 @@ class StreamReader:
             changed = stream.next_change()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
-                found = await stream.after(stream.cursor)
-                if found is None:
+                page = await stream.after(stream.cursor)
+                if page is None:
                     return False
-                events, complete = found
+                events, complete = page
                 if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False

@@ -325,14 +325,14 @@ async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool 
 
 
 async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, event_id: str) -> None:
-    found = await sessions.events.after(session.id, event_id)
-    if found is None:
+    page = await sessions.events.after(session.id, event_id)
+    if page is None:
         # After a 404, the client would have to begin a new session (2025-11-25, "Session Management", rule 4).
         await exchange.refuse(
             HTTPRefusal.because(400, "Last-Event-ID: no such event, or the events after it were dropped")
         )
         return
-    stream = session.resume(found[0])
+    stream = session.resume(page[0])
     get_stream = stream.id.startswith(GET_STREAM_PREFIX)
 
     async def follow() -> None:
