@@ -59,7 +59,7 @@ async def test_token_over_http_identifies_and_authorizes_the_caller(folder: Path
         async with mcptrio.connect(good) as client:
             assert [each.name async for each in client.tools()] == ["who", "write"]
             assert (await client.call_tool("who")).content[0].text == "ada False"  # type: ignore[union-attr]
-            with pytest.raises(mcptrio.MCPError, match="this needs more scopes: write"):
+            with pytest.raises(mcptrio.MCPError, match="the request needs more scopes: write"):
                 await client.call_tool("write")
         for headers in ({}, {"authorization": "Bearer mcptrio_wrong"}):
             with pytest.raises(RequestFailed, match="HTTP 401") as refused:

@@ -220,7 +220,7 @@ async def test_connection_over_the_limit_is_refused(address: str, caplog: pytest
         async with await it.dial() as third:
             await third.send_all(line(PING))
             received = await answer(third)
-            assert (received["id"], received["error"]["message"]) == (1, "the server has its 2 connections")
+            assert (received["id"], received["error"]["message"]) == (1, "too many connections: the limit is 2")
             assert received["error"]["data"] == {"retryAfter": 1.0}
             assert await answer(third) is None
         async with await it.dial() as silent:

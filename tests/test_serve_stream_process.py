@@ -137,7 +137,7 @@ def test_addresses_and_limits_of_the_file_apply_to_an_inherited_socket(folder: P
             second.connect(str(folder / "filed.sock"))
             second.settimeout(WAIT_TIMEOUT)
             second.sendall(line(HELLO))
-            assert b"the server has its 1 connections" in second.recv(1000)
+            assert b"too many connections: the limit is 1" in second.recv(1000)
             first.sendall(line({**HELLO, "id": 7, "padding": "x" * 1024}))
             assert b"the limit is 1024 bytes" in first.recv(1000)
         it.signal(signal.SIGINT)

@@ -329,7 +329,7 @@ def test_error_names_the_unusable_certificate_file(authority: Authority, tmp_pat
         (tls_files((pair[0], tmp_path / "none.key")), "none.key: the key cannot be read: No such file"),
         (tls_files((pair[0], foreign[1])), "server.pem: expected a certificate in PEM, and its key in"),
         (tls_files(pair, client_ca=pair[1]), "server.key: expected certificates in PEM"),
-        (tls_files(locked), "locked.key: the key is encrypted, and no passphrase is given"),
+        (tls_files(locked), "locked.key: the key is encrypted: expected a passphrase, got none"),
         (tls_files(locked, passphrase=lambda: b"wrong"), "locked.pem: expected a certificate in PEM"),
     ]
     for wrong, message in refused:

@@ -1,6 +1,6 @@
 """The ``WWW-Authenticate`` header: parse and build challenges.
 
-The client parses a header with one or more challenges, also several joined headers. The resource server builds the
+The client parses the challenges of one header, or of several headers that were joined. The resource server builds the
 header.
 
 Source: RFC 9110 sections 5.6 and 11; RFC 6750 section 3; RFC 9728 section 5.1; RFC 9449 sections 7.1 and 9.
@@ -77,10 +77,10 @@ def build_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
 def _challenges(value: str) -> Iterator[Challenge]:
     position = 0
     for _ in range(_MAX_CHALLENGES):
-        found = _SCHEME.match(value, position)
-        if found is None:
+        match = _SCHEME.match(value, position)
+        if match is None:
             return
-        position = found.end()
+        position = match.end()
         parameters: dict[str, str] = {}
         token68 = ""
         # RFC 9110 section 11.2: "abc" and "abc=" are token68, "abc=x" is a parameter.
@@ -94,7 +94,7 @@ def _challenges(value: str) -> Iterator[Challenge]:
                 name = parameter[1].lower()
                 if name not in parameters and len(parameters) < _MAX_CHALLENGES:
                     parameters[name] = parameter[2] or _ESCAPED.sub(r"\1", parameter[3] or "")
-        yield Challenge(scheme=found[1].lower(), parameters=parameters, token68=token68)
+        yield Challenge(scheme=match[1].lower(), parameters=parameters, token68=token68)
         if not _END.match(value, position):
             return
 
@@ -145,15 +145,15 @@ class ChallengeResponse:
         ]
         schemes = {challenge.scheme for challenge in ours}
         return cls(
-            error=_first(ours, "error") or "",
+            error=_first_value(ours, "error") or "",
             # Foreign text for an error message: one line, at most 200 characters.
-            description=" ".join((_first(ours, "error_description") or "").split())[:200],
-            scopes=read_scope(_first(ours, "scope")),
-            metadata_url=_first(ours, "resource_metadata"),
+            description=" ".join((_first_value(ours, "error_description") or "").split())[:200],
+            scopes=read_scope(_first_value(ours, "scope")),
+            metadata_url=_first_value(ours, "resource_metadata"),
             dpop="dpop" in schemes,
             only_dpop=schemes == {"dpop"},
         )
 
 
-def _first(challenges: list[Challenge], name: str) -> str | None:
+def _first_value(challenges: list[Challenge], name: str) -> str | None:
     return next((each.parameters[name] for each in challenges if name in each.parameters), None)

@@ -94,7 +94,7 @@ def discover_server(issuer: str) -> Flow[ServerMetadata]:
     for where in server_metadata_urls(issuer):
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status == 200:
-            return _checked_metadata(response, where, issuer)
+            return _read_metadata(response, where, issuer)
         tried.append(f"{shown(where)} (HTTP {response.status})")
     raise AuthorizationError(f"expected metadata of the authorization server {shown(issuer)} at {', '.join(tried)}")
 
@@ -138,7 +138,7 @@ def _discover_at_origin(url: str) -> Flow[ServerMetadata]:
             raise AuthorizationError(f"no metadata of {shown(url)}, and {failure}") from failure
         if response.status == 200:
             # The issuer is derived from the origin, and many servers write it with a trailing slash.
-            return _checked_metadata(response, where, issuer, f"{issuer}/")
+            return _read_metadata(response, where, issuer, f"{issuer}/")
     return ServerMetadata(
         issuer=issuer,
         # The fallback has no document that declares PKCE, but 2025-03-26 requires PKCE of every server.
@@ -149,7 +149,7 @@ def _discover_at_origin(url: str) -> Flow[ServerMetadata]:
     )
 
 
-def _checked_metadata(response: FetchResponse, where: str, issuer: str, *spellings: str) -> ServerMetadata:
+def _read_metadata(response: FetchResponse, where: str, issuer: str, *spellings: str) -> ServerMetadata:
     """Read a metadata document, and check its issuer and endpoints.
 
     Args:

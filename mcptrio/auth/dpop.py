@@ -195,11 +195,13 @@ class DPoPVerifier:
         proof, claims = self._read(proofs)
         now = self.clock()
         if claims.get("htm") != method:
-            raise BadDPoPProof("htm: expected the method of the request")
-        if _normal_or_none(claims.get("htu")) != normal_url(url):
-            raise BadDPoPProof("htu: expected the URL of the request")
+            raise BadDPoPProof("htm: expected the HTTP method of the request, got another")
+        if _normal_url_or_none(claims.get("htu")) != normal_url(url):
+            raise BadDPoPProof("htu: expected the URL of the request, got another")
         if abs(proof.issued_at - now) > self.window:
-            raise BadDPoPProof(f"iat: expected a time at most {self.window:g} seconds from now")
+            raise BadDPoPProof(
+                f"iat: expected a time at most {self.window:g} seconds from now; compare the clocks of both sides"
+            )
         self._check_nonce(proof)
         if token is not None:
             hashed = claims.get("ath")
@@ -238,7 +240,7 @@ class DPoPVerifier:
         if not isinstance(id, str) or not 0 < len(id) <= _MAX_JTI_CHARS:
             raise BadDPoPProof(f"jti: expected 1 to {_MAX_JTI_CHARS} characters")
         if isinstance(issued, bool) or not isinstance(issued, int | float):
-            raise BadDPoPProof("iat: expected a number")
+            raise BadDPoPProof("iat: expected seconds since 1970, got no number")
         if nonce is not None and not (isinstance(nonce, str) and len(nonce) <= _MAX_JTI_CHARS):
             raise BadDPoPProof(f"nonce: expected at most {_MAX_JTI_CHARS} characters")
         return DPoPProof(thumbprint=thumbprint, id=id, issued_at=issued, nonce=nonce), claims
@@ -288,7 +290,7 @@ def _decode_unreserved(match: re.Match[str]) -> str:
     return character if _UNRESERVED.fullmatch(character) else match[0].upper()
 
 
-def _normal_or_none(url: object) -> str | None:
+def _normal_url_or_none(url: object) -> str | None:
     if not isinstance(url, str):
         return None
     try:

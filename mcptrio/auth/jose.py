@@ -121,15 +121,15 @@ class Key:
             BadKey: The key has another type, is not for signatures, or is malformed.
         """
         if not isinstance(jwk, Mapping) or not isinstance(kind := jwk.get("kty"), str):
-            raise BadKey("expected a JSON Web Key, got something else")
+            raise BadKey("expected a JSON Web Key: an object with `kty`")
         id, named, use, ops = jwk.get("kid"), jwk.get("alg"), jwk.get("use"), jwk.get("key_ops")
         if id is not None and not (isinstance(id, str) and len(id) <= _MAX_KEY_ID_CHARS):
             raise BadKey(f"kid: expected {_MAX_KEY_ID_CHARS} characters or fewer, got {str(id)[:20]!r}")
         if use not in (None, "sig"):
-            raise BadKey("expected a key for signatures, got one for something else")
+            raise BadKey(f"use: expected sig, for signatures, got {str(use)[:32]!r}")
         # RFC 7517 sections 4.2 and 4.3: a key for encryption must not verify signatures.
         if ops is not None and not (isinstance(ops, Sequence) and {"sign", "verify"} & {*map(str, ops)}):
-            raise BadKey("expected a key for signatures, got one for something else")
+            raise BadKey(f"key_ops: expected sign or verify among them, got {str(ops)[:80]!r}")
         # Without alg, the algorithm follows from the type and curve, never from a token.
         usual = "RS256" if kind == "RSA" else _CURVES.get(str(jwk.get("crv")), "")
         if not usual or _KEY_TYPES[usual][0] != kind:

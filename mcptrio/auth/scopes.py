@@ -33,16 +33,16 @@ class ScopeHierarchy:
     """
 
     def __init__(self, includes: Mapping[str, Sequence[str]] | None = None) -> None:
-        given = (includes or {}).items()
-        direct = {check_scope(scope): [check_scope(each) for each in below] for scope, below in given}
+        inclusions = (includes or {}).items()
+        direct = {check_scope(scope): [check_scope(each) for each in below] for scope, below in inclusions}
         self._all = {scope: _with_included(scope, direct) for scope in direct}
 
     def expanded(self, scopes: Iterable[str]) -> frozenset[str]:
         """Return the scopes together with all scopes that they include."""
-        found: set[str] = set()
+        all_scopes: set[str] = set()
         for scope in scopes:
-            found |= self._all.get(scope) or {scope}
-        return frozenset(found)
+            all_scopes |= self._all.get(scope) or {scope}
+        return frozenset(all_scopes)
 
     def reduced(self, scopes: Iterable[str]) -> frozenset[str]:
         """Return the fewest scopes that include all of ``scopes``, for a request or a challenge."""

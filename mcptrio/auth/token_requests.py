@@ -56,7 +56,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
 # Longest lifetime in seconds; longer ones are shortened to it.
 _MAX_LIFETIME_SECONDS: Final = 10 * 365 * 86400.0
-# Characters of a server's text that an error repeats.
+# Maximum characters of a text from a server that an error message repeats.
 _MAX_QUOTED_CHARS: Final = 300
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
@@ -284,8 +284,8 @@ def read_error(response: FetchResponse) -> tuple[str, str]:
     except AuthorizationError:
         members = {}
     code, text = members.get("error"), members.get("error_description")
-    found = [one_line(each) if isinstance(each, str) else "" for each in (code, text)]
-    return found[0], ": ".join(filter(None, found)) or f"HTTP {response.status}"
+    texts = [one_line(each) if isinstance(each, str) else "" for each in (code, text)]
+    return texts[0], ": ".join(filter(None, texts)) or f"HTTP {response.status}"
 
 
 def one_line(text: str) -> str:

@@ -28,9 +28,9 @@ __all__ = [
     "shown",
 ]
 
-# Longest URL in characters; URLs come from documents of other servers.
+# Maximum characters of a URL; URLs come from documents of other servers.
 _MAX_URL_CHARS: Final = 2048
-# Characters of a URL or text of a server that an error repeats.
+# Maximum characters of a URL, or of a text from a server, that an error message repeats.
 _MAX_QUOTED_CHARS: Final = 200
 # RFC 3986 excludes these characters, and URL parsers disagree about them: one would check another host than is used.
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")

@@ -91,10 +91,10 @@ class Access:
         if principal is None or not self.is_restricted:
             return frozenset()
         messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
-        wanted = [self._component_of(message) for message in messages if isinstance(message, Request)]
+        components = [self._component_of(message) for message in messages if isinstance(message, Request)]
         lacking = [
             component.scopes
-            for component in wanted
+            for component in components
             if component is not None
             and not has_scopes(component, principal)
             # An entry that is hidden from the principal must not appear in a challenge.

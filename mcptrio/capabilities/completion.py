@@ -139,11 +139,11 @@ class Completions:
     ) -> Iterable[str] | Completion:
         values: dict[str, Any] = {"value": typed, "arguments": chosen}
         # The function may have one of these parameters, both or none.
-        wanted = {name: value for name, value in values.items() if name in function.parameters}
+        parameters = {name: value for name, value in values.items() if name in function.parameters}
         label = f"completion of {entry.key}"
-        found = await self._calls.run(scope, function, wanted, label=label, owner=entry.owner, timeout=None)
+        result = await self._calls.run(scope, function, parameters, label=label, owner=entry.owner, timeout=None)
         # The completion of a mounted server is already ranked and cut.
-        return found if isinstance(found, Completion) else [str(item) for item in found or ()]
+        return result if isinstance(result, Completion) else [str(item) for item in result or ()]
 
     def _choices(self, params: CompleteParams, ref: str, scope: RequestScope) -> Sequence[str]:
         """Return the values that the type of the argument lists; an empty list for any other type.

@@ -47,7 +47,7 @@ class Function:
         # The Context is not part of the schema.
         hidden = skip | ({self.context} if self.context else frozenset())
         self.arguments: Arguments | None = None if raw else Arguments.of(function, skip=hidden)
-        inner = _innermost(function)
+        inner = _innermost_function(function)
         # inspect looks neither through functools.partial (before Python 3.12) nor into __call__.
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
@@ -130,7 +130,7 @@ async def _collect(stream: Any) -> list[Any]:
     return items
 
 
-def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+def _innermost_function(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
     # An object with __call__
@@ -142,10 +142,10 @@ def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
 def _context_parameter(function: Callable[..., Any]) -> str | None:
     # unwrap(), because the signature of a decorator's wrapper is often just `*args, **kwargs`.
     try:
-        hints = typing.get_type_hints(inspect.unwrap(_innermost(function)))
+        hints = typing.get_type_hints(inspect.unwrap(_innermost_function(function)))
     except NameError:
         # An annotation has a name that exists only for type checkers. The raw annotations still show a Context.
-        hints = dict(getattr(_innermost(function), "__annotations__", {}))
+        hints = dict(getattr(_innermost_function(function), "__annotations__", {}))
     for name, hint in hints.items():
         if name == "return":
             continue

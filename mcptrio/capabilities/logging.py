@@ -68,8 +68,8 @@ class Logging:
         # Sinks receive every level. The client's level limits only the messages to the client.
         for sink in self.sinks:
             run_guarded_sync(sink, level, data, logger)
-        wanted = scope.log_level
-        if wanted is None or _SEVERITY[level] < _SEVERITY[wanted]:  # type: ignore[index]
+        minimum = scope.log_level
+        if minimum is None or _SEVERITY[level] < _SEVERITY[minimum]:  # type: ignore[index]
             return
         session = scope.session
         bucket = session.buckets.get("logging")

@@ -68,7 +68,7 @@ class Methods:
             return mark.name
         if mark.name in _SPECIFIED:
             # By replacing `tools/call`, a plugin could bypass access rules, limits and middleware.
-            raise ValueError(f"{mark.name} belongs to the specification")
+            raise ValueError(f"{mark.name}: expected a method of an extension, got one of the specification")
         if mark.name in self.rows:
             raise Duplicate("method", mark.name, self._owners[mark.name])
         self.rows[mark.name] = Method(mark.name, None, Result, Side.SERVER, capability=mark.capability)

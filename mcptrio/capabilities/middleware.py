@@ -97,14 +97,14 @@ class MiddlewareChain:
         self._links.append(_Link(function, owner, order))
         # The sort is stable, so links with equal orders stay in the order in which they were added.
         self._links.sort(key=lambda link: link.order)
-        self.around = self._around
+        self.around = self._run_with_middleware
 
     def withdraw(self, owner: Owner) -> None:
         """Remove the middleware of a plugin."""
         self._links = [link for link in self._links if link.owner is not owner]
-        self.around = self._around if self._links else None
+        self.around = self._run_with_middleware if self._links else None
 
-    async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
+    async def _run_with_middleware(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
         view = self._view(scope, params)
 
         async def handle() -> Any:
@@ -167,7 +167,7 @@ class _Step:
     async def _proceed(self) -> Any:
         if self._called:
             # A second call of the handler would repeat every side effect.
-            raise RuntimeError("proceed: a request is handled once")
+            raise RuntimeError("proceed: expected one call for each request, got a second one")
         self._called = True
         outcome = await run_guarded(self._inner)
         if isinstance(outcome, Failure):
@@ -179,7 +179,7 @@ class _Step:
         name = getattr(self._link.function, "__qualname__", repr(self._link.function))
         owner = self._link.owner.plugin or "the server"
         if error is None:
-            _log.error("middleware %s of %s gave no result", name, owner)
+            _log.error("middleware %s of %s returned no result", name, owner)
             return InternalError(f"internal error in {self._view.method}")
         failure_id = log_failure(_log, error, "middleware %s of %s failed", name, owner)
         return InternalError(f"internal error in {self._view.method}: see id {failure_id} in the server's log")

@@ -25,8 +25,8 @@ def named_effect(
     name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
     if key is None:
         # Not repr(), which contains the address of most objects, and would differ in a replay.
-        given: Any = [list(args), kwargs] if kwargs else list(args)
-        key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
+        arguments: Any = [list(args), kwargs] if kwargs else list(args)
+        key = name + json.dumps(_as_json(arguments, f"the arguments of {name}, or a key=..."), sort_keys=True)
 
     async def run() -> Any:
         done = effect(*args, **kwargs)

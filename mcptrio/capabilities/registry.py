@@ -232,18 +232,18 @@ class Registry(Generic[E]):
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
-        shown = -1
+        last_position = -1
         if cursor is not None:
             position, name = _read_cursor(self._kind, cursor)
             # The name takes precedence, because positions may differ between replicas.
-            shown = self._positions.get(name, position)
-        following = [(position, entry) for position, entry in self._visible_positions() if position > shown]
+            last_position = self._positions.get(name, position)
+        following = [(position, entry) for position, entry in self._visible_positions() if position > last_position]
         # Outside of the lock, because visible() calls authorizers of plugins.
-        found = [(position, entry) for position, entry in following if visible is None or visible(entry)]
-        entries = [entry for _, entry in found[:size]]
-        if len(found) <= size:
+        visible_entries = [(position, entry) for position, entry in following if visible is None or visible(entry)]
+        entries = [entry for _, entry in visible_entries[:size]]
+        if len(visible_entries) <= size:
             return entries, None
-        return entries, _cursor_of(self._kind, found[size - 1][0], entries[-1].key)
+        return entries, _cursor_of(self._kind, visible_entries[size - 1][0], entries[-1].key)
 
     def _visible_positions(self) -> list[tuple[int, E]]:
         """Return all visible entries in order, each with its position."""
@@ -296,10 +296,10 @@ def _read_cursor(kind: str, cursor: str) -> tuple[int, str]:
         raise error
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-        found, number, name = text.split("\0", 2)
+        cursor_kind, number, name = text.split("\0", 2)
         position = int(number)
     except (binascii.Error, ValueError):
         raise error from None
-    if found != kind:
+    if cursor_kind != kind:
         raise error
     return position, name

@@ -93,12 +93,12 @@ class ResourceIndex:
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [
-            (candidate.template.specificity, candidate, found)
+            (candidate.template.specificity, candidate, variables)
             for candidate in self.templates
-            if candidate.template is not None and (found := candidate.template.match(uri)) is not None
+            if candidate.template is not None and (variables := candidate.template.match(uri)) is not None
         ]
-        for _, candidate, found in sorted(matches, key=lambda match: match[0], reverse=True):
-            texts = {name: value for name, value in found.items() if value is not None}
+        for _, candidate, variables in sorted(matches, key=lambda match: match[0], reverse=True):
+            texts = {name: value for name, value in variables.items() if value is not None}
             if candidate.function.arguments is None:
                 return candidate, {"uri": uri}
             try:

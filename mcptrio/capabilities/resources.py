@@ -45,7 +45,7 @@ class Resources:
         self._ttl_ms = settings.list_ttl_ms
         size = settings.page_size
         self._pages = PageCache(index.resources, "resources", self._list_result, size=size)
-        self._template_pages = PageCache(index.templates, "resourceTemplates", self._listed_templates, size=size)
+        self._template_pages = PageCache(index.templates, "resourceTemplates", self._templates_result, size=size)
         self.handlers: dict[str, Handler] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -64,7 +64,7 @@ class Resources:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
         return ListResourcesResult(resources=listed, next_cursor=cursor, ttl_ms=self._ttl_ms)
 
-    def _listed_templates(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourceTemplatesResult:
+    def _templates_result(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourceTemplatesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, ResourceTemplate))
         return ListResourceTemplatesResult(resource_templates=listed, next_cursor=cursor, ttl_ms=self._ttl_ms)
 

@@ -157,7 +157,7 @@ class Subscriptions:
             change = None
         # Another version of mcptrio may publish a message that this one does not know.
         if not isinstance(change, dict):
-            _log.warning("a message of another replica was ignored: bytes=%d", len(message))
+            _log.warning("message of another replica ignored, its format is unknown: bytes=%d", len(message))
         elif change.pop("from", None) != self._replica:
             self._deliver(change)
 

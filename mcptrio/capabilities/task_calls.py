@@ -75,13 +75,16 @@ class TaskCalls:
             if params.task is not None:
                 return await self._tasks.submit(scope, self._requested_policy(params, mark, policy()))
             if mark.task == "required":
-                raise MethodNotFound(f"{params.name} takes long: call it with `task`{_or_start(params.name, mark)}")
+                raise MethodNotFound(
+                    f"tool `{params.name}` always runs as a task: add the parameter `task`"
+                    f"{_or_start(params.name, mark)}"
+                )
             return None
         if not supports_tasks(peer):
             if mark.task == "required":
                 raise MissingClientCapability(
-                    f"{params.name} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension"
-                    f" {TASKS_EXTENSION}{_or_start(params.name, mark)}",
+                    f"tool `{params.name}` always runs as a task: it needs a client of {MODERN_VERSIONS[0]} with the"
+                    f" extension {TASKS_EXTENSION}{_or_start(params.name, mark)}",
                     required={"extensions": {TASKS_EXTENSION: {}}},
                 )
             return None
@@ -102,7 +105,7 @@ class TaskCalls:
         """Return the policy with the client's ttl, if it is shorter."""
         assert params.task is not None
         if mark.task == "never":
-            raise MethodNotFound(f"{params.name} cannot be a task: call it without `task`")
+            raise MethodNotFound(f"tool `{params.name}` never runs as a task: omit the parameter `task`")
         if params.task.ttl is None:
             return policy
         return evolve(policy, ttl=min(policy.ttl, max(MIN_TTL, params.task.ttl / 1000)))

@@ -64,7 +64,7 @@ class _WaitingClient:
         stop_following = self._tasks.follow(self._id, lambda message: self._changed.set())
         try:
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(self._note_closing)
+                nursery.start_soon(self._wake_on_closing)
                 while True:
                     self._changed = trio.Event()
                     record = await self._tasks.find(self._scope, self._id)
@@ -79,7 +79,7 @@ class _WaitingClient:
         finally:
             stop_following()
 
-    async def _note_closing(self) -> None:
+    async def _wake_on_closing(self) -> None:
         await self._scope.session.closing.wait()
         self._changed.set()
 

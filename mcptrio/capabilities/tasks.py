@@ -131,12 +131,12 @@ class TaskMethods:
                     await self._notify(scope, id)
                     backoff.reset()
                 except StoreFailed as error:
-                    _log.warning("the change of a task was not sent yet: task=%s: %s", id[:6], error)
+                    _log.warning("task change not sent, trying again: task=%s: %s", id[:6], error)
                     self._changed[scope, id] = None
                     await trio.sleep(backoff.next_pause())
                 except ValueError as error:
                     # Another version of mcptrio may have written the record. The loop must go on for other subscribers.
-                    _log.warning("the change of a task cannot be read: task=%s: %s", id[:6], error)
+                    _log.warning("task change not sent, the record is unreadable: task=%s: %s", id[:6], error)
 
     def _note_change(self, scope: RequestScope, id: str, message: bytes | None = None) -> None:
         self._changed[scope, id] = None
@@ -146,8 +146,8 @@ class TaskMethods:
         record = await self._tasks.store.load(id)
         if record is None:
             return
-        shown = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
-        params = announcement(shown, {SUBSCRIPTION_ID: scope.request.id})
+        document = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
+        params = announcement(document, {SUBSCRIPTION_ID: scope.request.id})
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))
 
 

@@ -36,7 +36,7 @@ def result_of_exception(scope: RequestScope, name: str, owner: Owner, error: Bas
     if isinstance(error, MCPError):
         raise error
     if isinstance(error, trio.TooSlowError):
-        _log.warning("%s took too long", name, exc_info=error)
+        _log.warning("tool %s timed out", name, exc_info=error)
         return error_result(f"tool {name} timed out")
     return internal_error_result(name, error)
 

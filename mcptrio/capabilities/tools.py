@@ -247,7 +247,9 @@ def _task_result(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Fai
 def _require_call_result(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
     if isinstance(result, CallToolResult):
         return result
-    raise MCPError(f"expected a result of {name}, got {result.result_type}: a task cannot begin its call again")
+    raise MCPError(
+        f"expected a result of {name}, got {result.result_type}: a task cannot repeat its call with the answers"
+    )
 
 
 def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult | CreateTaskResult:

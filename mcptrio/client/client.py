@@ -353,13 +353,13 @@ class Client:
         Raises:
             MCPError: The server reports none of these changes.
         """
-        wanted = SubscriptionFilter(
+        filter = SubscriptionFilter(
             tools_list_changed=tools,
             prompts_list_changed=prompts,
             resources_list_changed=resources,
             resource_subscriptions=distinct_uris(uris),
         )
-        async with self._subscriber.open(wanted) as changes:
+        async with self._subscriber.open(filter) as changes:
             yield changes
 
     # Beyond the specification

@@ -149,7 +149,7 @@ class Negotiator:
         answer: Response | ErrorResponse | RequestFailed | None = None
         async with open_hidden_nursery() as nursery:
             if probe is not None and not probe.answered.is_set():
-                nursery.start_soon(_watch, probe, nursery.cancel_scope)
+                nursery.start_soon(_cancel_when_decided, probe, nursery.cancel_scope)
             try:
                 answer = await self._link.exchange(sent.message, revision)
             except RequestFailed as failed:
@@ -186,7 +186,7 @@ class Negotiator:
         )
 
 
-async def _watch(probe: _Probe, scope: trio.CancelScope) -> None:
+async def _cancel_when_decided(probe: _Probe, scope: trio.CancelScope) -> None:
     await probe.answered.wait()
     if _per_request(probe) is not None:
         scope.cancel()

@@ -82,7 +82,7 @@ class ServerRequests:
     def send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         """Start sending an answer. Does not block."""
         if self._unsent_count >= MAX_UNSENT_ANSWERS:
-            _log.debug("%s: an answer is dropped: the server takes none", self._link.name)
+            _log.debug("%s: answer dropped, too many are unsent: limit=%d", self._link.name, MAX_UNSENT_ANSWERS)
         else:
             self._unsent_count += 1
             self._nursery.start_soon(self._send, message, revision)
@@ -111,6 +111,6 @@ class ServerRequests:
         try:
             await with_consent(send)
         except (MCPTrioError, trio.TooSlowError) as error:
-            _log.warning("%s: an answer did not get through: %s", self._link.name, error)
+            _log.warning("%s: answer not sent: %s", self._link.name, error)
         finally:
             self._unsent_count -= 1

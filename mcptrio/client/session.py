@@ -124,7 +124,7 @@ class ClientSession:
             try:
                 await self.request("logging/setLevel", SetLevelParams(level=self.log_level))
             except (MCPError, RequestTimeout) as error:
-                _log.warning("%s: the server does not take a log level: %s", self.link.name, error)
+                _log.warning("%s: log level not set: %s", self.link.name, error)
 
     def start_soon(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Start a task that ends with the link. Does nothing while the link is closing."""
@@ -274,7 +274,7 @@ class ClientSession:
             except SessionLost:
                 pass  # the link reports it to the supervisor, which renews the session
             except (MCPTrioError, OSError) as error:
-                _log.warning("%s: a ping failed: %s", self.link.name, error)
+                _log.warning("%s: ping failed: %s", self.link.name, error)
             self._last_received = trio.current_time()
 
     # Messages of the server
@@ -372,4 +372,4 @@ class ClientSession:
             try:
                 await link.send(notice, sent.revision)
             except MCPTrioError as error:
-                _log.debug("%s: a cancellation did not get through: %s", link.name, error)
+                _log.debug("%s: cancellation not sent: %s", link.name, error)

@@ -54,21 +54,21 @@ class SessionURIs:
     @asynccontextmanager
     async def subscribed(self, uris: Sequence[str]) -> AsyncIterator[None]:
         """Keep these resources subscribed during the block. Raises the exceptions of :meth:`ClientSession.request`."""
-        held: dict[str, _SharedSubscription] = {}
+        subscriptions: dict[str, _SharedSubscription] = {}
         try:
             for uri in uris:
-                shared = held[uri] = self._subscriptions.setdefault(uri, _SharedSubscription())
+                shared = subscriptions[uri] = self._subscriptions.setdefault(uri, _SharedSubscription())
                 shared.holders += 1
                 async with shared.lock:
                     if not shared.is_subscribed:
                         await self._begin(uri, shared)
             yield
         finally:
-            for shared in held.values():
+            for shared in subscriptions.values():
                 shared.holders -= 1
-            if any(not shared.holders for shared in held.values()):
+            if any(not shared.holders for shared in subscriptions.values()):
                 # In a task, so that ending a subscription does not wait for the server.
-                self._session.start_soon(self._release, held)
+                self._session.start_soon(self._release, subscriptions)
 
     async def _begin(self, uri: str, shared: _SharedSubscription) -> None:
         shared.may_be_subscribed = True
@@ -80,8 +80,8 @@ class SessionURIs:
             raise
         shared.is_subscribed = True
 
-    async def _release(self, held: dict[str, _SharedSubscription]) -> None:
-        for uri, shared in held.items():
+    async def _release(self, subscriptions: dict[str, _SharedSubscription]) -> None:
+        for uri, shared in subscriptions.items():
             async with shared.lock:
                 # Another subscription may have begun while this task waited for the lock.
                 if shared.holders:

@@ -180,7 +180,7 @@ class Subscriber:
         server = session.server
         assert server is not None
         changes.id = None
-        changes.honoured = _reported_without_stream(changes.wanted, server.capabilities)
+        changes.honoured = _changes_without_stream(changes.wanted, server.capabilities)
         if self._uris is None or self._uris[0] != generation:
             self._uris = generation, SessionURIs(session, lambda: self._supervisor.generation == generation)
         async with self._uris[1].subscribed(changes.honoured.resource_subscriptions):
@@ -225,7 +225,7 @@ class Subscriber:
             raise failure
 
 
-def _reported_without_stream(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
+def _changes_without_stream(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
     """Return the changes that a server reports without a stream, according to its capabilities."""
     tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
     return SubscriptionFilter(

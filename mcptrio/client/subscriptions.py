@@ -82,7 +82,7 @@ class Changes:
     def missing(self) -> tuple[str, ...]:
         """The wanted changes that the server does not report: ``tools``, ``prompts``, ``resources``, or URIs."""
         wanted, honoured = self.wanted, self.honoured or SubscriptionFilter()
-        lists = (kind for kind in _LISTS if _has(wanted, kind) and not _has(honoured, kind))
+        lists = (kind for kind in _LISTS if _has_kind(wanted, kind) and not _has_kind(honoured, kind))
         return *lists, *(uri for uri in wanted.resource_subscriptions if uri not in honoured.resource_subscriptions)
 
     def __aiter__(self) -> AsyncIterator[Change]:
@@ -111,7 +111,7 @@ class Changes:
         if change.kind == "resource":
             is_wanted = any(change.concerns(uri) for uri in self.wanted.resource_subscriptions)
         else:
-            is_wanted = _has(self.wanted, change.kind)
+            is_wanted = _has_kind(self.wanted, change.kind)
         if not is_wanted:
             return
         if change not in self._waiting and len(self._waiting) >= MAX_UNREAD_CHANGES:
@@ -127,7 +127,7 @@ class Changes:
 
     def everything(self) -> Iterator[Change]:
         """Return every wanted change."""
-        yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
+        yield from (Change(kind) for kind in _LISTS if _has_kind(self.wanted, kind))
         yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
 
     def end(self, error: BaseException) -> None:
@@ -142,5 +142,5 @@ class Changes:
         return self.wanted != SubscriptionFilter() and self.honoured in (None, SubscriptionFilter())
 
 
-def _has(filter: SubscriptionFilter, kind: ChangeKind) -> bool:
+def _has_kind(filter: SubscriptionFilter, kind: ChangeKind) -> bool:
     return bool(getattr(filter, f"{kind}_list_changed"))

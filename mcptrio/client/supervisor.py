@@ -184,7 +184,7 @@ class ClientSupervisor:
                     if self._known_version is not None or self._options.revision is not None:
                         raise
                     # Some servers exit if they do not know the first request, such as server/discover.
-                    _log.info("%s; trying once more with a handshake", error)
+                    _log.info("%s; connecting again with a handshake", error)
                     try:
                         return await self._try_opener(opener, LATEST_HANDSHAKE.version, pending_status)
                     except ConnectionClosed:
@@ -267,7 +267,7 @@ class ClientSupervisor:
                 reason = await session.link.wait_closed()
             except SessionLost as lost:
                 # If this were raised here, the nursery could wrap it in a group with a Cancelled from outside.
-                _log.info("%s: %s; beginning another one", session.link.name, lost)
+                _log.info("%s: %s; starting a new session", session.link.name, lost)
             nursery.cancel_scope.cancel()
         return reason or session.end_reason or None
 
@@ -286,7 +286,7 @@ class ClientSupervisor:
                     continue
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 pause = backoff.next_pause()
-                _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
+                _log.warning("%s: new session failed: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._signal_change(error)
             await trio.sleep(pause)
 

@@ -138,7 +138,7 @@ class TaskListener:
             _log.info("tasks are polled, because the server does not report them: %s", error)
         except MCPTrioError as error:
             self._not_before = trio.current_time() + self._backoff.next_pause()
-            _log.info("the stream of tasks has failed: %s", error)
+            _log.info("event stream of tasks failed: %s", error)
         finally:
             self._is_running = False
             self._mark(())

@@ -209,7 +209,7 @@ class ClientTask:
             try:
                 await self.cancel()
             except (MCPTrioError, OSError) as error:
-                _log.info("a task could not be cancelled: task=%s: %s", self.id[:6], error)
+                _log.info("task not cancelled: task=%s: %s", self.id[:6], error)
 
     async def _get(self) -> GetTaskResult:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
@@ -320,7 +320,7 @@ class ClientTask:
                 has_ended = isinstance(error, ConnectionClosed) and not self._supervisor.restarts
                 if has_ended or trio.current_time() >= end:
                     raise
-                _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
+                _log.info("task request failed, trying again: task=%s: %s", self.id[:6], error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 await trio.sleep(backoff.next_pause())
 
@@ -372,6 +372,6 @@ class ClientTask:
 
 
 def _pause(state: CreateTaskResult | GetTaskResult, *, is_reported: bool) -> float:
-    wanted = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
-    pause = min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    interval = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
+    pause = min(max(interval, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
     return max(pause, min(REPORTED_POLLS * pause, MAX_POLL_SECONDS)) if is_reported else pause

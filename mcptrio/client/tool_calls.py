@@ -136,4 +136,4 @@ async def followed(work: CallWork) -> AsyncIterator[ToolCall]:
         try:
             yield call
         finally:
-            call.end(RequestFailed("the call was left before its result"))
+            call.end(RequestFailed("the block of the call ended before its result"))

@@ -61,7 +61,7 @@ class URLCheck:
         if parts.scheme not in _SCHEMES:
             refusals.append(f"expected the scheme https or http, got {quote(parts.scheme) if parts.scheme else 'none'}")
         if "@" in parts.netloc:
-            warnings.append("it carries a user name in front of the host, which can pass for a host itself")
+            warnings.append("it has a user name before the host, which can be mistaken for the host")
         host, is_foreign = _to_ascii(parts.hostname or "")
         address = _address(host)
         if not host and parts.scheme in _SCHEMES:
@@ -87,13 +87,11 @@ def _check_characters(url: str) -> tuple[list[str], list[str]]:
     # control characters: a browser could go to a host other than the one shown.
     odd = {character for character in url if not character.isprintable() or character.isspace() or character == "\\"}
     if odd:
-        shown = ", ".join(_NAMES.get(character) or printable(character) for character in sorted(odd)[:5])
-        refusals.append(f"it contains what does not belong into a URL: {shown}")
+        names = ", ".join(_NAMES.get(character) or printable(character) for character in sorted(odd)[:5])
+        refusals.append(f"it contains characters that a URL may not contain: {names}")
     # Right-to-left letters reorder the neighbouring parts on the screen, host and path included.
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in url):
-        warnings.append(
-            "it contains letters that are written from right to left, which changes the order it is seen in"
-        )
+        warnings.append("it contains right-to-left letters, which change the order in which its parts are displayed")
     if len(url) > MAX_URL_CHARS:
         warnings.append(f"it is {len(url)} characters long")
     return refusals, warnings
@@ -112,7 +110,7 @@ def _check_host(host: str, address: _Address | None, *, is_foreign: bool) -> lis
             for label in mixed
         )
     elif is_foreign:
-        warnings.append(f"the host is written with other letters than it has: it is {host}")
+        warnings.append(f"the host is written with characters that stand for others: it is {host}")
     return warnings
 
 
@@ -151,14 +149,14 @@ def _is_punycode(host: str) -> bool:
 
 
 def _scripts(label: str) -> set[str]:
-    found = set()
+    scripts = set()
     for character in label:
         if not character.isalpha():
             continue
         # The standard library has no Script property; the first word of the character's name is the script.
         script = unicodedata.name(character, "UNNAMED").replace("-", " ").split(" ")[0]
-        found.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
-    return found
+        scripts.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
+    return scripts
 
 
 def _address(host: str) -> _Address | None:

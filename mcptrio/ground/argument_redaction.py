@@ -72,14 +72,14 @@ class Redactor:
         Returns:
             The arguments, and a function that removes the same secrets from a text, because an error may repeat them.
         """
-        found: set[str] = set()
-        kept = self._redact(arguments, "", found)
+        secrets: set[str] = set()
+        kept = self._redact(arguments, "", secrets)
 
         def redact_text(text: str) -> str:
-            if len(found) > _MAX_VALUES:
+            if len(secrets) > _MAX_VALUES:
                 return REDACTED
             # The longest first, because a secret may contain a shorter one.
-            for secret in sorted(found, key=len, reverse=True):
+            for secret in sorted(secrets, key=len, reverse=True):
                 text = _remove_secret(text, secret)
             return self.text(text)
 
@@ -87,20 +87,20 @@ class Redactor:
 
     # Private
 
-    def _redact(self, value: Any, path: str, found: set[str]) -> Any:
+    def _redact(self, value: Any, path: str, secrets: set[str]) -> Any:
         # The recursion is bounded by the depth of a message.
         if isinstance(value, Mapping):
             kept: dict[str, Any] = {}
             for name, member in value.items():
                 member_path = f"{path}.{name}" if path else name
                 if self._is_secret(name, member_path):
-                    _collect(member, found)
+                    _collect(member, secrets)
                     kept[name] = REDACTED
                 else:
-                    kept[name] = self._redact(member, member_path, found)
+                    kept[name] = self._redact(member, member_path, secrets)
             return kept
         if isinstance(value, list | tuple):
-            return [self._redact(item, path, found) for item in value]
+            return [self._redact(item, path, secrets) for item in value]
         return self.text(value) if isinstance(value, str) else value
 
     def _is_secret(self, name: str, path: str) -> bool:
@@ -122,14 +122,14 @@ def _remove_secret(text: str, secret: str) -> str:
     return text
 
 
-def _collect(value: Any, found: set[str]) -> None:
+def _collect(value: Any, secrets: set[str]) -> None:
     """Collect the strings and numbers in a secret value."""
     if isinstance(value, Mapping):
         for member in value.values():
-            _collect(member, found)
+            _collect(member, secrets)
     elif isinstance(value, list | tuple):
         for item in value:
-            _collect(item, found)
+            _collect(item, secrets)
     # true and false are not collected, because they occur in many texts by chance.
     elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
-        found.add(text)
+        secrets.add(text)

@@ -115,7 +115,7 @@ def _plugin_error(error: BaseException) -> BaseException:
         if passing is not None:
             if failed is not None:
                 # The cancellation is raised, and the failure is logged so that it is not lost.
-                _log.error("failed while it was cancelled", exc_info=failed)
+                _log.error("exception raised during cancellation", exc_info=failed)
             raise passing
     elif _must_propagate(error):
         raise error

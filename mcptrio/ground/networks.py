@@ -17,9 +17,9 @@ _MAX_ADDRESS_CHARS = 100
 # Cached, because one address sends many requests.
 @lru_cache(maxsize=1024)
 def network_of(address: str) -> str:
-    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, which one machine may use completely.
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, because one machine may use it all.
 
-    Of a text that is not an address, this returns the first 100 characters.
+    For a text that is not an address, return its first 100 characters.
     """
     read = read_address(address)
     if isinstance(read, IPv6Address):

@@ -161,9 +161,9 @@ def hint_of(error: BaseException) -> str | None:
 
 def explain_warning(message: Warning | str, category: type[Warning]) -> str:
     """Return the text of a Python warning with its type; for a coroutine that was never awaited, the correction."""
-    if issubclass(category, RuntimeWarning) and (found := _NEVER_AWAITED.search(str(message))):
-        name = found["name"].rpartition(".")[2]
-        return f"coroutine {found['name']!r} was never awaited: write `await {name}(…)`"
+    if issubclass(category, RuntimeWarning) and (match := _NEVER_AWAITED.search(str(message))):
+        name = match["name"].rpartition(".")[2]
+        return f"coroutine {match['name']!r} was never awaited: write `await {name}(…)`"
     return f"{category.__name__}: {message}"
 
 
@@ -232,26 +232,26 @@ def _message(error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> list[_Frame]:
-    found = list(traceback.walk_tb(error.__traceback__))
+    frames = list(traceback.walk_tb(error.__traceback__))
     # A dummy exception: TracebackException would format the causes and members of the real one too.
     formatted = traceback.TracebackException(Exception, Exception(), error.__traceback__)
-    return [(frame, summary) for (frame, _), summary in zip(found, formatted.stack, strict=False)]
+    return [(frame, summary) for (frame, _), summary in zip(frames, formatted.stack, strict=False)]
 
 
 def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
     frames = _frames(error)
-    shown = {number for number, (frame, _) in enumerate(frames) if full or not _library(frame)}
-    if not shown:
+    shown_numbers = {number for number, (frame, _) in enumerate(frames) if full or not _library(frame)}
+    if not shown_numbers:
         # For an exception that mcptrio raises on purpose, the message is enough. Any other one is a bug of mcptrio, so
         # its innermost frame is shown.
         if not frames or isinstance(error, SyntaxError) or (frames[-1][1].line or "").startswith("raise "):
             return
-        shown = {len(frames) - 1}
-    if len(shown) > MAX_FRAMES:
-        ordered = sorted(shown)
+        shown_numbers = {len(frames) - 1}
+    if len(shown_numbers) > MAX_FRAMES:
+        ordered = sorted(shown_numbers)
         # A quarter are outermost frames, which show how the code was reached; the rest are innermost.
-        shown = {*ordered[: MAX_FRAMES // 4], *ordered[-(MAX_FRAMES - MAX_FRAMES // 4) :]}
-    for is_shown, run in groupby(enumerate(frames), key=lambda each: each[0] in shown):
+        shown_numbers = {*ordered[: MAX_FRAMES // 4], *ordered[-(MAX_FRAMES - MAX_FRAMES // 4) :]}
+    for is_shown, run in groupby(enumerate(frames), key=lambda each: each[0] in shown_numbers):
         part = [frame for _, frame in run]
         if is_shown:
             for _, summary in part:

@@ -40,9 +40,9 @@ ApprovalKind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
 _VERBS: dict[ApprovalKind, str] = {
     "tool": "call the tool {name} of {server}",
     "form": "let {server} ask you",
-    "url": "let {server} have you open a URL",
-    "sampling": "let {server} have the model continue",
-    "reply": "send what the model said to {server}",
+    "url": "let {server} ask you to open a URL",
+    "sampling": "let {server} use the model",
+    "reply": "send the reply of the model to {server}",
 }
 
 _FRESH_SECONDS = 1.0
@@ -183,8 +183,8 @@ class Approval:
             entry.name = known.name
             entry.approved()
             return known, arguments
-        shown = await find_fresh(member, name)
-        tool: Tool = own_item(shown)
+        item = await find_fresh(member, name)
+        tool: Tool = own_item(item)
         # Recorded before the user decides, so that a refusal names the tool too.
         entry.name = tool.name
         began = trio.current_time()
@@ -200,7 +200,7 @@ class Approval:
         )
         # After a quick decision, which a policy has made, the tool is looked up again only if its list has changed.
         is_stale = trio.current_time() - began > _FRESH_SECONDS or not member.knows("tools", name)
-        if is_stale and await find_fresh(member, name) != shown:
+        if is_stale and await find_fresh(member, name) != item:
             # The definition that the user has read is outdated. The caller may ask again with the new one.
             raise NotApproved(f"{member.name}: not approved: {tool.name}: the server has changed it in the meantime")
         entry.approved(edited)

@@ -446,4 +446,4 @@ class Host:
             if member.prefix == prefix:
                 return member
         near = suggest(prefix or name, [member.prefix for member in self._members.values()])
-        raise InvalidParams(f"no such {ITEM_NOUNS[kind]}: {quote_name(name)}, since there is no such server{near}")
+        raise InvalidParams(f"no such {ITEM_NOUNS[kind]}: {quote_name(name)}: no server has this prefix{near}")

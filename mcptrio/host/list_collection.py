@@ -62,7 +62,7 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
     """Return the lists of all servers, with the reasons of missing parts."""
     # The iterable may be a live view, and servers may be added while the lists are read.
     members = list(members)
-    found: dict[str, tuple[Any, ...]] = {}
+    items: dict[str, tuple[Any, ...]] = {}
     missing: dict[str, str] = {}
 
     async def ask(member: ManagedServer) -> None:
@@ -72,13 +72,13 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
             return
         if kind in member.late_kinds:
             # This list was late before. Until it has arrived, the last one is returned at once.
-            found[member.name] = member.last_lists.get(kind, ())
+            items[member.name] = member.last_lists.get(kind, ())
             missing[member.name] = f"no answer within {member.options.ready_timeout:g} s; it is still awaited"
             return
         with trio.move_on_after(member.options.ready_timeout):
             outcome = await run_guarded(list_one, member, kind)
             if not isinstance(outcome, Failure):
-                found[member.name], is_whole = outcome.value
+                items[member.name], is_whole = outcome.value
                 if not is_whole:
                     missing[member.name] = f"only the first {member.options.listed} are listed"
                 return
@@ -90,7 +90,7 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
             return
         missing[member.name] = f"no answer within {member.options.ready_timeout:g} s"
         # A stale list is more useful to a model than none. `missing` reports that it is stale.
-        found[member.name] = member.last_lists.get(kind, ())
+        items[member.name] = member.last_lists.get(kind, ())
         member.finish_late_list(kind, partial(list_one, member, kind))
 
     async with trio.open_nursery() as nursery:
@@ -98,7 +98,7 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
             nursery.start_soon(ask, member)
     # In the order of the servers, not of their answers.
     in_order = {member.name: missing[member.name] for member in members if member.name in missing}
-    return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
+    return HostList(tuple(item for member in members for item in items.get(member.name, ())), in_order)
 
 
 async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ...], bool]:

@@ -135,9 +135,9 @@ class HostListing(Generic[T]):
 
     async def all(self) -> HostList[T]:
         """Return the whole list."""
-        found = await self._fetch()
-        self.missing = found.missing
-        return found
+        whole_list = await self._fetch()
+        self.missing = whole_list.missing
+        return whole_list
 
     def __aiter__(self) -> AsyncIterator[T]:
         # Not a generator, which a caller that leaves the loop early would have to close.

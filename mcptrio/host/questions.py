@@ -1,7 +1,8 @@
 """Passes a server's questions to the handlers after the user's approval, and records them.
 
-The host wraps the application's handlers in it for each server. A handler gets the user's name for the server. The
-server gets the same refusal if the user has declined, has not answered, or has too many questions waiting.
+For each server, the host wraps the application's handlers in a :class:`QuestionGuard`. A handler gets the user's name
+for the server. The server gets the same refusal if the user has declined, has not answered, or has too many questions
+waiting.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling; MCP 2025-11-25, client/sampling, "Error Handling".
 """

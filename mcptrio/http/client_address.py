@@ -104,16 +104,16 @@ class Proxies:
 
     def _rightmost_untrusted(self, hops: Sequence[str]) -> str | None:
         """Return the rightmost untrusted address, or the leftmost if all are trusted; ``None`` if unreadable."""
-        found: str | None = None
+        address: str | None = None
         for hop in reversed(hops[-_MAX_HOPS:]):
             parsed = read_address(_without_port(hop))
             if parsed is None:
                 # "unknown", "_hidden" or an invalid address. Addresses further left are not trusted either.
                 break
-            found = str(parsed)
-            if not self.trusts(found):
+            address = str(parsed)
+            if not self.trusts(address):
                 break
-        return found
+        return address
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str | None:
@@ -167,11 +167,11 @@ def _parameters(text: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     position = 0
     while position < len(text):
-        found = _PAIR.match(text, position)
-        if found is None or (name := found[1].lower()) in pairs:
+        match = _PAIR.match(text, position)
+        if match is None or (name := match[1].lower()) in pairs:
             return {}
-        pairs[name] = re.sub(r"\\(.)", r"\1", found[2]) if found[2] is not None else found[3]
-        position = found.end()
+        pairs[name] = re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
+        position = match.end()
         if position < len(text):
             if text[position] != ";":
                 return {}

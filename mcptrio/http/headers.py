@@ -84,8 +84,8 @@ def accepts(header: str | None, media_type: str) -> bool:
         name, *parameters = (part.strip().lower() for part in item.split(";"))
         rank = ranks.get(name, 0)
         if rank and rank >= best:
-            wanted = _weight(parameters) > 0
-            allowed = wanted or (allowed and rank == best)
+            is_accepted = _weight(parameters) > 0
+            allowed = is_accepted or (allowed and rank == best)
             best = rank
     return allowed
 

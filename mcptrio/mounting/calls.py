@@ -91,7 +91,7 @@ class Call:
             MCPError: The client cannot be asked, has refused, has not answered in time, or has disconnected.
         """
         if self._nursery is None:
-            raise InvalidRequest("the request that is in flight cannot be answered with a question")
+            raise InvalidRequest("the server asked for input during a request that cannot pass it to the client")
         outcomes: list[Done[Any] | Failure] = []
         answered = trio.Event()
         scope = trio.CancelScope()
@@ -220,7 +220,7 @@ class CallsInFlight:
         # Guarded, because an invalid level from the mounted server must not end the connection.
         outcome = run_guarded_sync(emit)
         if isinstance(outcome, Failure):
-            _log.warning("%s: a log message was dropped: %s", self._name, outcome.error)
+            _log.warning("%s: log message dropped: %s", self._name, outcome.error)
 
     # Private
 
@@ -249,7 +249,7 @@ class CallsInFlight:
             why = f"{len(self._calls)} calls of several clients are in flight"
         else:
             why = "a call of another client was cancelled, and the server may still work on it; restart the server"
-        _log.warning("%s: a question of the server was refused: %s", self._name, why)
+        _log.warning("%s: question of the server refused: %s", self._name, why)
         raise InvalidRequest(f"the call of this question is ambiguous: {why}")
 
     def _find_call(self) -> Call | None:

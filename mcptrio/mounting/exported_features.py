@@ -72,7 +72,7 @@ class ExportedFeatures:
 
     def counts(self) -> dict[str, int]:
         """Return the number of offered entries of each kind."""
-        return {kind: len(found) for kind, found in self._offered.items() if found}
+        return {kind: len(entries) for kind, entries in self._offered.items() if entries}
 
     def has(self, uri: str) -> bool:
         """Return whether a resource belongs to the mounted server."""

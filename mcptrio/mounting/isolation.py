@@ -86,11 +86,11 @@ class _StderrLog:
         self._logger = _log
 
     def write_line(self, line: str) -> None:
-        found = _RECORD.fullmatch(line)
+        match = _RECORD.fullmatch(line)
         # Lines of a traceback have no prefix, so the level and logger of the last record apply to them.
-        if found is not None:
-            self._level, self._logger = getattr(logging, found[1]), logging.getLogger(found[2])
-        self._logger.log(self._level, "%s: %s", self._name, line if found is None else found[3])
+        if match is not None:
+            self._level, self._logger = getattr(logging, match[1]), logging.getLogger(match[2])
+        self._logger.log(self._level, "%s: %s", self._name, line if match is None else match[3])
 
 
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +([\w.-]+): (.*)", re.DOTALL)

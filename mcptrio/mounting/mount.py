@@ -127,7 +127,9 @@ class Mount:
             ConnectionClosed: Our server is not open.
         """
         if self._open is None:
-            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+            raise ConnectionClosed(
+                f"{self.name}: the server that mounts it is not open: use `async with server.open():`"
+            )
         await self._open[0].until_settled()
 
     def restart(self) -> None:
@@ -137,7 +139,9 @@ class Mount:
             ConnectionClosed: Our server is not open.
         """
         if self._open is None:
-            raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
+            raise ConnectionClosed(
+                f"{self.name}: the server that mounts it is not open: use `async with server.open():`"
+            )
         self._open[0].restart()
 
     @lifespan
@@ -158,7 +162,7 @@ class Mount:
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
             # No timeout: the connection exists, and only its capabilities are read.
-            completes = await member.ask(_completes, timeout=0.0)
+            completes = await member.ask(_has_completions, timeout=0.0)
             access = AccessReport()
             if self._forwards_caller:
                 access = await member.ask(AccessReport.of, timeout=0.0)
@@ -203,7 +207,7 @@ class Mount:
 
     def _defer_lists(self, server: Registrar, upstream: Upstream) -> None:
         if self._options.required and upstream.has_failed:
-            raise self._unreachable(upstream)
+            raise self._unreachable_error(upstream)
         if self._options.start_timeout:
             reason = upstream.member.status.reason if upstream.member is not None else None
             _log.warning("%s is not connected yet; its entries follow later: %s", self.name, reason or "it is starting")
@@ -219,9 +223,9 @@ class Mount:
         """
         await upstream.until_settled()
         if upstream.has_failed:
-            raise self._unreachable(upstream)
+            raise self._unreachable_error(upstream)
 
-    def _unreachable(self, upstream: Upstream) -> ConnectionClosed:
+    def _unreachable_error(self, upstream: Upstream) -> ConnectionClosed:
         reason = upstream.member.status.reason if upstream.member is not None else None
         return ConnectionClosed(f"{self.name} cannot be reached: {reason}")
 
@@ -234,5 +238,5 @@ _COMPONENTS: Mapping[ListKind, str] = {
 }
 
 
-async def _completes(client: Client) -> bool:
+async def _has_completions(client: Client) -> bool:
     return client.capabilities.completions is not None

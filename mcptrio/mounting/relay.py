@@ -331,7 +331,7 @@ class CallRelay:
         try:
             await client.set_log_level(LEVELS[severity])
         except MCPError as error:
-            _log.info("%s does not take a log level: %s", self._name, error)
+            _log.info("%s: log level not set: %s", self._name, error)
 
 
 def _without_protocol_meta(result: Any) -> Any:

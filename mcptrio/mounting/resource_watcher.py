@@ -28,8 +28,8 @@ MAX_WATCHED = 256
 """Resources of one mount that are watched at the same time. Changes to further ones are not reported."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
-"""Seconds before a subscription that has ended or was refused is tried again. They are doubled from the first pause to
-the longest."""
+"""Seconds before a subscription that has ended or was refused is tried again. The pause doubles after each failure, up
+to the maximum."""
 
 
 class ResourceWatcher:
@@ -53,12 +53,12 @@ class ResourceWatcher:
         subscriptions = self._catalog.subscriptions
         async with trio.open_nursery() as nursery:
             while True:
-                wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
+                uris = {uri for uri in subscriptions.watched() if self._has(uri)}
                 # Cancelled before new ones are added, because the number is limited.
-                for uri in self._watched.keys() - wanted:
+                for uri in self._watched.keys() - uris:
                     self._watched.pop(uri).cancel()
                 # Sorted, so that the same resources are watched after a restart if there are too many.
-                for uri in sorted(wanted - self._watched.keys())[: MAX_WATCHED - len(self._watched)]:
+                for uri in sorted(uris - self._watched.keys())[: MAX_WATCHED - len(self._watched)]:
                     scope = self._watched[uri] = trio.CancelScope()
                     nursery.start_soon(self._watch, uri, scope)
                 await subscriptions.wait_changed()

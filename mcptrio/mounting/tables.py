@@ -95,9 +95,9 @@ class MountTable:
     @property
     def entry(self) -> dict[str, Any]:
         """The entry in the form of ``mcpServers``."""
-        given = {name: value for name in _ENTRY if (value := getattr(self, name)) is not None}
+        settings = {name: value for name in _ENTRY if (value := getattr(self, name)) is not None}
         # Host applications spell this one key differently.
-        renamed = {"envFile" if name == "env_file" else name: value for name, value in given.items()}
+        renamed = {"envFile" if name == "env_file" else name: value for name, value in settings.items()}
         return {key: str(value) if isinstance(value, Path) else value for key, value in renamed.items()}
 
     @property
@@ -142,28 +142,28 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
     Raises:
         ConfigError: A file cannot be read, or two files have a server of the same name.
     """
-    found: dict[str, MountedServer] = {}
+    servers: dict[str, MountedServer] = {}
     # The tables that name a server themselves come first, because they take precedence over files.
     for name, table in tables.servers.items():
         if table.file is None and not table.disabled:
-            found[name] = _mount(name, table, table.entry)
+            servers[name] = _mount(name, table, table.entry)
     for own_name, table in tables.servers.items():
         if table.file is None or table.disabled:
             continue
         # A table with `file` and also `command` or `url` is ambiguous, so its server is left out.
         if table.entry:
-            found[own_name] = _mount(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
+            servers[own_name] = _mount(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
-            for name, target, failure in _of_file(table.file):
-                if name in found and found[name].table.file is not None:
+            for name, target, failure in _entries_of_file(table.file):
+                if name in servers and servers[name].table.file is not None:
                     raise ConfigError(f"expected one server {quote_name(name)} in the files, got two")
                 # A table with this name and without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
-                    found[name] = _mount(name, table, target, failure)
-    return found
+                    servers[name] = _mount(name, table, target, failure)
+    return servers
 
 
-def _of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
+def _entries_of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
     file = load_mcp_json(path)
     for name in file.names:
         try:
@@ -181,5 +181,5 @@ def _mount(name: str, table: MountTable, target: Any, failure: str | None = None
         except ConfigError as error:
             failure = str(error)
     # Logged here, because the configuration is read before list_mounts can be called.
-    _log.error("the server %s is left out: %s", name, failure)
+    _log.error("server not mounted: name=%s: %s", name, failure)
     return MountedServer(name=name, table=table, target=target, failure=failure)

@@ -50,7 +50,7 @@ def check_plugin(plugin: object) -> None:
             # pluggy ignores unknown hooks, so a misspelled hook would have no effect.
             hint = did_you_mean(hook, HOOKS)
             raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got `{hook}`{hint}")
-        value = _plain(inspect.getattr_static(plugin, name))
+        value = _unwrap_method(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             # pluggy calls hooks synchronously, so a coroutine would never run.
             raise TypeError(f"hook `{name}`: expected a plain function, got an async one")
@@ -65,7 +65,7 @@ def find_plugin(loaded: object) -> object:
     Raises:
         ValueError: There is nothing to serve: no decorated function and no hook.
     """
-    if _serves(loaded):
+    if _has_marks_or_hooks(loaded):
         return loaded
     classes = _classes(loaded) if inspect.ismodule(loaded) else []
     if len(classes) == 1:
@@ -91,7 +91,7 @@ def warnings_about(plugin: object) -> Iterator[str]:
         yield f"{listed}, but no instance is registered: write a setup hook that calls {call}"
     marked = {function.__name__ for function, _ in marks_of(plugin)}
     for name in HOOKS:
-        if name not in marked and _resembles_hook(name, _plain(inspect.getattr_static(plugin, name, None))):
+        if name not in marked and _resembles_hook(name, _unwrap_method(inspect.getattr_static(plugin, name, None))):
             yield f"`{name}` is not called, because it has no decorator: write @hookimpl above it"
 
 
@@ -99,12 +99,12 @@ def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the functions of a plugin that are marked as hooks: name, hook, and pluggy's options."""
     for name in dir(plugin):
         # getattr_static(), because reading a property would run the plugin's code.
-        options = getattr(_plain(inspect.getattr_static(plugin, name, None)), "mcptrio_impl", None)
+        options = getattr(_unwrap_method(inspect.getattr_static(plugin, name, None)), "mcptrio_impl", None)
         if isinstance(options, dict):
             yield name, options["specname"] or name, options
 
 
-def _plain(value: Any) -> Any:
+def _unwrap_method(value: Any) -> Any:
     """Return the function of a class method or static method, or any other value unchanged."""
     return getattr(value, "__func__", value)
 
@@ -132,7 +132,7 @@ def _check_parameters(name: str, hook: str, function: Any) -> None:
             raise TypeError(f"hook `{name}`: expected parameters among {', '.join(passed)}, got `{parameter}`")
 
 
-def _serves(plugin: object) -> bool:
+def _has_marks_or_hooks(plugin: object) -> bool:
     """Return whether an object has decorated functions or hooks."""
     return next(marks_of(plugin), None) is not None or next(hooks_in(plugin), None) is not None
 
@@ -141,7 +141,7 @@ def _classes(module: Any) -> list[type]:
     """Return the module's own classes that have marks or hooks."""
     classes = (each for each in list(vars(module).values()) if inspect.isclass(each))
     # Classes that the module only imports belong to other modules.
-    return [each for each in classes if each.__module__ == module.__name__ and _serves(each)]
+    return [each for each in classes if each.__module__ == module.__name__ and _has_marks_or_hooks(each)]
 
 
 def _methods(cls: type) -> list[str]:

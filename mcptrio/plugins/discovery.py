@@ -46,20 +46,20 @@ def installed_entry_points() -> dict[str, list[EntryPoint]]:
 
     installed = entry_points()
     points = [*installed.select(group=GROUP), *installed.select(group=_ONLY_BY_NAME)]
-    found: dict[str, list[EntryPoint]] = {}
+    points_by_name: dict[str, list[EntryPoint]] = {}
     # Sorted, so that the same plugins are loaded in the same order on every machine.
     for point in sorted(points, key=lambda point: point.name):
-        found.setdefault(point.name, []).append(point)
-    for same_name in found.values():
+        points_by_name.setdefault(point.name, []).append(point)
+    for same_name in points_by_name.values():
         if len(same_name) > 1:  # otherwise the metadata of the distribution is not read
             same_name.sort(key=lambda point: distribution_of(point)[0] or "")
-    return found
+    return points_by_name
 
 
 def served_only_by_name() -> list[str]:
     """Return the names of the installed plugins that a server runs only if an option or a table names them."""
-    found = installed_entry_points()
-    return [name for name, points in found.items() if all(point.group == _ONLY_BY_NAME for point in points)]
+    points_by_name = installed_entry_points()
+    return [name for name, points in points_by_name.items() if all(point.group == _ONLY_BY_NAME for point in points)]
 
 
 def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:

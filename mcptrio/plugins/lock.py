@@ -47,11 +47,11 @@ class Fingerprint:
         """Return the parts that differ; empty if none do."""
         if self.sha256 == other.sha256:
             return []
-        found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
+        parts = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
         # The parts do not contain the hints.
         if self.hints != other.hints:
-            found.append("hints")
-        return found or ["fingerprint"]
+            parts.append("hints")
+        return parts or ["fingerprint"]
 
 
 def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:

@@ -97,9 +97,9 @@ class PluginManager:
             PluginError: Any failure, if strict.
         """
         excluded = frozenset(without)
-        found = installed_entry_points()
-        check_offered((*(only or ()), *excluded), found)
-        for name, points in found.items():
+        points_by_name = installed_entry_points()
+        check_offered((*(only or ()), *excluded), points_by_name)
+        for name, points in points_by_name.items():
             # Unwanted plugins are not imported. They are listed as disabled, so that they can be enabled later.
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:

@@ -20,7 +20,7 @@ __all__ = ["PluginTables"]
 
 _PREFIX: Final = variable_of(("",))
 _MIN_SIMILARITY: Final = 0.8
-"""Of the misspelled and the correct name of a plugin; 1 if they are equal."""
+"""The similarity at which a name is a misspelling of a plugin's name; 1 if the two are equal."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,24 +59,26 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
     def unknown_variables(
         self, plugin: str, cls: type[Any] | None, others: Callable[[], Iterable[str]]
     ) -> Iterator[str]:
-        """Yield a sentence for each variable with the plugin's prefix that is none of its settings, or whose prefix
-        is similar and whose end is a setting.
+        """Yield a sentence for each variable that sets nothing, probably by mistake.
+
+        Such a variable has the plugin's prefix but names none of its settings, or names one with a misspelled prefix.
 
         Args:
-            others: Returns the names of plugins. Variables of one whose name begins with this plugin's are its own.
+            others: Returns the names of all plugins. If another plugin's name begins with this one's, variables with
+                the other's prefix are skipped.
         """
-        found = [name for name in sorted(self._environ) if name.startswith(_PREFIX)]
-        if not found:
+        variables = [name for name in sorted(self._environ) if name.startswith(_PREFIX)]
+        if not variables:
             return
         prefix = variable_of((plugin, ""))
         classes = (PluginPolicy,) if cls is None else (cls, PluginPolicy)
         known = [variable_of((plugin, *key)) for each in classes for key in keys_of_class(each)]
-        found = [name for name in found if name not in known]
-        meant = {name: each for name in found for each in known if _is_misspelled(name, each, prefix)}
-        found = [name for name in found if name in meant or name.startswith(prefix)]
-        prefixes = {variable_of((name, "")) for name in (others() if found else ())} - {prefix}
+        variables = [name for name in variables if name not in known]
+        meant = {name: each for name in variables for each in known if _is_misspelled(name, each, prefix)}
+        variables = [name for name in variables if name in meant or name.startswith(prefix)]
+        prefixes = {variable_of((name, "")) for name in (others() if variables else ())} - {prefix}
         longer = tuple(each for each in prefixes if len(each) > len(prefix))
-        for name in found:
+        for name in variables:
             if name in meant:
                 if not name.startswith(tuple(prefixes)):
                     yield f"{name}: no plugin has such a setting; did you mean `{meant[name]}`?"

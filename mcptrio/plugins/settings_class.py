@@ -25,7 +25,7 @@ def settings_class(plugin: object) -> type | None:
     Raises:
         TypeError: ``__init__`` needs other parameters, an annotation cannot be resolved, or two annotations differ.
     """
-    found: dict[type, str] = {}
+    classes: dict[type, str] = {}
     for function, name in _functions_with_config(plugin):
         annotation = _annotation(function, name)
         if (
@@ -34,11 +34,11 @@ def settings_class(plugin: object) -> type | None:
         ):
             (annotation,) = inner  # ``Config | None``
         if (get_origin(annotation) or annotation) not in _PLAIN_TABLE:
-            found.setdefault(annotation, name)
-    if len(found) > 1:
-        names = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
+            classes.setdefault(annotation, name)
+    if len(classes) > 1:
+        names = ", ".join(f"{each.__name__} in {name}" for each, name in classes.items())
         raise TypeError(f"config: expected one class of settings, got {names}")
-    return next(iter(found), None)
+    return next(iter(classes), None)
 
 
 def takes_settings(cls: type) -> bool:

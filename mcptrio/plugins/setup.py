@@ -232,7 +232,7 @@ class PluginSetup(CatalogRegistrar):
         if isinstance(mark, PromptMark):
             self._check_context(function, mark, name)
         for registry in catalog.registries_of(type(mark)):
-            _resolve_names_in_entry(registry.find(name), self._named_tool)
+            _resolve_names_in_entry(registry.find(name), self._resolve_tool_name)
         self._record_offer(mark.kind, name)
         return name
 
@@ -287,7 +287,7 @@ class PluginSetup(CatalogRegistrar):
         self._check_context(function, mark, name)
         # Compared with the lock only now, because the registration makes the definition. No client has seen it yet.
         entry = registry.find(name)
-        _resolve_names_in_entry(entry, self._named_tool)
+        _resolve_names_in_entry(entry, self._resolve_tool_name)
         if entry is not None and (reason := self._policy.lock_refusal(plugin.name, entry.tool)) is not None:
             registry.remove(name)
             plugin.withheld[name] = reason
@@ -303,10 +303,10 @@ class PluginSetup(CatalogRegistrar):
             self._plugin.warnings.append(text)
             _log.warning("%s: %s", self._plugin.label, text)
 
-    def _named_tool(self, name: str) -> str:
+    def _resolve_tool_name(self, name: str) -> str:
         """Return the name that clients see, for a reference in a description."""
-        shown = self._plugin.named_tools[name] = self.tool_name(name)
-        return shown
+        tool_name = self._plugin.named_tools[name] = self.tool_name(name)
+        return tool_name
 
     def _record_offer(self, kind: str, name: str) -> None:
         """Add an entry to the status of the plugin."""

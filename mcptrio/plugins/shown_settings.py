@@ -96,7 +96,7 @@ def shown_settings(
 
 def _shown_setting(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
     """Make a setting for display, without its value if the value is secret."""
-    text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_plain(value, name)).decode()
+    text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_as_json(value, name)).decode()
     text = HIDDEN if text == f'"{HIDDEN}"' else text
     if len(text) > _MAX_QUOTED_CHARS:
         text = f"{text[: _MAX_QUOTED_CHARS - 1]}…"
@@ -117,7 +117,7 @@ def _is_secret(attribute: attrs.Attribute[Any], hint: Any) -> bool:
     return bool(attribute.metadata.get("secret")) or hint is Secret or Secret in typing.get_args(hint)
 
 
-def _plain(value: Any, name: str = "") -> Any:
+def _as_json(value: Any, name: str = "") -> Any:
     """Return the value as JSON, without secrets at any depth."""
     if isinstance(value, Secret):
         return HIDDEN
@@ -125,13 +125,13 @@ def _plain(value: Any, name: str = "") -> Any:
         return str(value)
     if attrs.has(type(value)):
         return {
-            each.name: HIDDEN if each.metadata.get("secret") else _plain(getattr(value, each.name), each.name)
+            each.name: HIDDEN if each.metadata.get("secret") else _as_json(getattr(value, each.name), each.name)
             for each in attrs.fields(type(value))
         }
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, str(key)) for key, each in value.items()}
+        return {str(key): _as_json(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, name) for each in value]
+        return [_as_json(each, name) for each in value]
     if isinstance(value, str):
         return HIDDEN if value and _SECRET_NAME.search(name) else value
     return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -171,7 +171,7 @@ class ClientConnection:
         elif kind == _TASK and sent.message.method == "tools/call" and self._has_tasks:
             cls = CreateTaskResult
         else:
-            raise RemoteProtocolError(f"{sent.message.method}: a result of type {kind!r} has no meaning here")
+            raise RemoteProtocolError(f"{sent.message.method}: unexpected result type {kind!r}")
         try:
             result = sent.revision.structure(raw, cls)
         except InvalidParams as error:
@@ -245,7 +245,7 @@ class ClientConnection:
         row = revision.client_methods.get(message.method)
         if row is None or row.result is None:
             raise MethodNotFound(f"no such method: {message.method}")
-        if not self._offers(row.capability):
+        if not self._has_capability(row.capability):
             # MCP 2025-11-25, client/roots, "Error Handling".
             reason = f"Client does not have {row.capability} capability"
             raise MethodNotFound(f"no such method: {message.method}", data={"reason": reason})
@@ -270,7 +270,7 @@ class ClientConnection:
         except InvalidParams as error:
             return Unexpected(f"{message.method}: {error.message}")
 
-    def _offers(self, capability: str | None) -> bool:
+    def _has_capability(self, capability: str | None) -> bool:
         return capability is None or getattr(self.capabilities, capability, None) is not None
 
     def _add_meta(self, wire: dict[str, Any], revision: Revision, meta: dict[str, Any] | None) -> None:

@@ -60,14 +60,14 @@ _VALUE = 64
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
     """Return ``method``, ``result`` or ``error``, and the encoded id, if they are among the first members."""
-    found = re.match(_HEAD.replace(*_BLANKS), start)
-    return (found[2], found[1]) if found is not None else None
+    match = re.match(_HEAD.replace(*_BLANKS), start)
+    return (match[2], match[1]) if match is not None else None
 
 
 def read_tail(end: bytes) -> bytes | None:
     """Return the encoded id, if it is among the last members."""
-    found = re.search(_TAIL.replace(*_BLANKS), end)
-    return found[1] if found is not None else None
+    match = re.search(_TAIL.replace(*_BLANKS), end)
+    return match[1] if match is not None else None
 
 
 def read_id(written: bytes | None) -> RequestId | None:

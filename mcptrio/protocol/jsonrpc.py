@@ -72,10 +72,10 @@ def decode(
     """
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.bytes:
-        return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
+        return _malformed_message(f"message of {size} bytes: the limit is {limits.bytes} bytes")
     # Measured before parsing: see mcptrio.protocol.json_shape. Of a short message, only the depth can be too large.
     shape = None if size <= MAX_LIGHT_BYTES and _is_shallow(data, limits.depth) else measure(data, limits.values)
-    if shape is not None and (problem := _too_many(shape, limits)) is not None:
+    if shape is not None and (problem := _excess_message(shape, limits)) is not None:
         return _refuse_oversized(data, problem)
     if data[:3] == _BOM:  # RFC 8259 section 8.1 allows to ignore it; .NET and PowerShell write one
         data = data[3:]
@@ -83,12 +83,12 @@ def decode(
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         if "depth limit" in error.msg:  # orjson's limit is 1024
-            return _too_deep(limits)
+            return _too_deep_message(limits)
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
     if shape is not None and shape.is_deeper(limits.depth):
-        return _too_deep(limits, value)
+        return _too_deep_message(limits, value)
     # `_meta` has its own bound, because a request keeps it as long as it runs, unlike its other parameters.
-    if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
+    if size > limits.meta_bytes and (refusal := _check_meta_size(value, limits.meta_bytes)) is not None:
         return refusal
     if type(value) is list:
         batch = _decode_batch(value, limits)
@@ -109,7 +109,7 @@ def _is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
     return text.count(b"[") + text.count(b"{") <= limit
 
 
-def _too_many(shape: Shape, limits: MessageLimits) -> str | None:
+def _excess_message(shape: Shape, limits: MessageLimits) -> str | None:
     if shape.commas > limits.values:
         return f"message of too many values: the limit is {limits.values}"
     if shape.containers > limits.containers:
@@ -178,10 +178,10 @@ def require_json(value: dict[str, Any], what: str) -> None:
     except TypeError as error:  # the base class of orjson.JSONEncodeError
         where, why = _first_unencodable(value) or ("$", str(error))
     else:
-        found = _first_unencodable(value)
-        if found is None:
+        problem = _first_unencodable(value)
+        if problem is None:
             return
-        where, why = found
+        where, why = problem
     raise LocalProtocolError(f"{what}: the parameters cannot be sent as JSON: {why}{show_place(where)}")
 
 
@@ -191,20 +191,20 @@ def _first_unencodable(value: Any, where: str = "$", depth: int = 0) -> tuple[st
         for key, item in value.items():
             if type(key) is not str:
                 return where, f"expected a string as key, got {type(key).__name__}"
-            found = (
+            problem = (
                 _first_unencodable(item, f"{where}.{key}", depth + 1) if depth < _ENCODED_DEPTH else (where, _TOO_DEEP)
             )
-            if found is not None:
-                return found
+            if problem is not None:
+                return problem
     elif type(value) is list or type(value) is tuple:
         for index, item in enumerate(value):
-            found = (
+            problem = (
                 _first_unencodable(item, f"{where}[{index}]", depth + 1)
                 if depth < _ENCODED_DEPTH
                 else (where, _TOO_DEEP)
             )
-            if found is not None:
-                return found
+            if problem is not None:
+                return problem
     elif isinstance(value, float):
         if not isfinite(value):
             return where, f"expected a finite number, got {value}"
@@ -222,28 +222,30 @@ def _first_unencodable(value: Any, where: str = "$", depth: int = 0) -> tuple[st
 
 def _decode_object(value: Any) -> Message | Malformed:
     if type(value) is not dict:
-        return _malformed(f"expected an object, got {_kind(value)}")
+        return _malformed_message(f"expected an object, got {_kind(value)}")
     # JSON-RPC 2.0 section 4: exactly "2.0". Messages of JSON-RPC 1.0 lack the member and have another meaning.
     if value.get("jsonrpc") != "2.0":
-        return _malformed('expected "jsonrpc": "2.0"', _readable_id(value))
+        return _malformed_message('expected "jsonrpc": "2.0"', _readable_id(value))
     if "method" in value:
         return _decode_call(value)
     if "result" in value or "error" in value:
         return _decode_response(value)
-    return _malformed("expected one of method, result, error; got none of them", _readable_id(value))
+    return _malformed_message("expected one of method, result, error; got none of them", _readable_id(value))
 
 
 def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     method = value["method"]
     params = value.get("params")
     if type(method) is not str:
-        return _malformed(f"method: expected a string, got {_kind(method)}", _readable_id(value))
+        return _malformed_message(f"method: expected a string, got {_kind(method)}", _readable_id(value))
     if params is not None and type(params) is not dict:
         # JSON-RPC allows positional params, MCP does not.
-        return _malformed(f"params: expected an object, got {_kind(params)}", _readable_id(value))
+        return _malformed_message(f"params: expected an object, got {_kind(params)}", _readable_id(value))
     # Another reader, which looks for `result` first, would read such a message as a response.
     if "result" in value or "error" in value:
-        return _malformed("expected one of method, result, error; got more than one of them", _readable_id(value))
+        return _malformed_message(
+            "expected one of method, result, error; got more than one of them", _readable_id(value)
+        )
     id = value.get("id")
     # The exact types, because a bool is an int in Python, but not a valid id.
     if type(id) is int or type(id) is str:
@@ -251,7 +253,7 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     # "id": null is not a notification: MCP forbids null ids (basic/index, "Requests").
     if "id" not in value:
         return Notification(method, params)
-    return _malformed(f"id: expected a string or an integer of 64 bits, got {_kind(id)}")
+    return _malformed_message(f"id: expected a string or an integer of 64 bits, got {_kind(id)}")
 
 
 def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malformed:
@@ -262,31 +264,33 @@ def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malfor
     if "result" in value:
         result = value["result"]
         if "error" in value:
-            return _malformed("response: expected one of result, error; got both", answers=answers)
+            return _malformed_message("response: expected one of result, error; got both", answers=answers)
         if type(result) is not dict:
-            return _malformed(f"result: expected an object, got {_kind(result)}", answers=answers)
+            return _malformed_message(f"result: expected an object, got {_kind(result)}", answers=answers)
         if not has_id:
-            return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers)
+            return _malformed_message(
+                f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers
+            )
         return Response(id, result)  # type: ignore[arg-type]  # has_id is the check
     error = value["error"]
     if type(error) is not dict:
-        return _malformed(f"error: expected an object, got {_kind(error)}", answers=answers)
+        return _malformed_message(f"error: expected an object, got {_kind(error)}", answers=answers)
     code, message = error.get("code"), error.get("message")
     if type(code) is not int:
-        return _malformed(f"error.code: expected an integer, got {_kind(code)}", answers=answers)
+        return _malformed_message(f"error.code: expected an integer, got {_kind(code)}", answers=answers)
     if type(message) is not str:
-        return _malformed(f"error.message: expected a string, got {_kind(message)}", answers=answers)
+        return _malformed_message(f"error.message: expected a string, got {_kind(message)}", answers=answers)
     if not has_id and id is not None:
-        return _malformed(f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers)
+        return _malformed_message(f"response: id: expected a string or an integer, got {_kind(id)}", answers=answers)
     return ErrorResponse(id, code, message, error.get("data"))
 
 
 def _decode_batch(values: list[Any], limits: MessageLimits) -> Batch | Malformed:
     if not values:
-        return _malformed("empty batch: expected at least one message")
+        return _malformed_message("empty batch: expected at least one message")
     # Checked before the messages are decoded.
     if len(values) > limits.batch:
-        return _malformed(f"batch of {len(values)} messages: the limit is {limits.batch}")
+        return _malformed_message(f"batch of {len(values)} messages: the limit is {limits.batch}")
     return Batch(tuple([_decode_object(value) for value in values]))
 
 
@@ -298,35 +302,35 @@ def _readable_id(value: dict[str, Any]) -> RequestId | None:
     return id if type(id) is str or type(id) is int else None
 
 
-def _malformed(message: str, id: RequestId | None = None, *, answers: RequestId | None = None) -> Malformed:
+def _malformed_message(message: str, id: RequestId | None = None, *, answers: RequestId | None = None) -> Malformed:
     return Malformed(ErrorResponse(id, _INVALID, message), answers)
 
 
-def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
+def _too_deep_message(limits: MessageLimits, value: Any = None) -> Malformed:
     text = f"message nested too deeply: the limit is {limits.depth} levels"
     if type(value) is not dict:
-        return _malformed(text)
+        return _malformed_message(text)
     id = value.get("id")
     is_answer = "method" not in value and ("result" in value or "error" in value)
     known = id if is_answer and (type(id) is str or type(id) is int) else None
-    return _malformed(text, _readable_id(value), answers=known)
+    return _malformed_message(text, _readable_id(value), answers=known)
 
 
 def _refuse_oversized(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
     """Return the refusal of a message that is too large to be parsed, with its id if that can be found."""
-    found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
-    is_call, id = found if found is not None else (True, None)
-    return _malformed(problem, id if is_call else None, answers=None if is_call else id)
+    kind_and_id = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
+    is_call, id = kind_and_id if kind_and_id is not None else (True, None)
+    return _malformed_message(problem, id if is_call else None, answers=None if is_call else id)
 
 
-def _large_meta(value: Any, limit: int) -> Malformed | None:
+def _check_meta_size(value: Any, limit: int) -> Malformed | None:
     for each in value if type(value) is list else [value]:
         params = each.get("params") if type(each) is dict else None
         meta = params.get("_meta") if type(params) is dict else None
         if meta is not None and (size := len(orjson.dumps(meta))) > limit:
             # The whole batch is refused, and a batch has no id.
             id = _readable_id(each) if each is value else None
-            return _malformed(f"params._meta of {size} bytes: the limit is {limit} bytes", id)
+            return _malformed_message(f"params._meta of {size} bytes: the limit is {limit} bytes", id)
     return None
 
 

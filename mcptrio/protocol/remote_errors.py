@@ -69,7 +69,7 @@ def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mappin
     return MCPError(answer.message, code=answer.code, data=answer.data)
 
 
-def _plain(cls: type[MCPError]) -> _Read:
+def _message_reader(cls: type[MCPError]) -> _Read:
     return lambda message, _: cls(message)
 
 
@@ -123,7 +123,7 @@ _FROM_SERVER: Final[Mapping[type[MCPError], _Read]] = {
     MissingClientCapability: _missing_capability,
     UnsupportedProtocolVersion: _unsupported_version,
     URLElicitationRequired: _url_required_error,
-    **{cls: _plain(cls) for cls in _PLAIN},
+    **{cls: _message_reader(cls) for cls in _PLAIN},
 }
 """The first class whose code and data match is used."""
-_FROM_CLIENT: Final[Mapping[type[MCPError], _Read]] = {**_FROM_SERVER, NotApproved: _plain(NotApproved)}
+_FROM_CLIENT: Final[Mapping[type[MCPError], _Read]] = {**_FROM_SERVER, NotApproved: _message_reader(NotApproved)}

@@ -55,13 +55,13 @@ class RecordedExchange:
 def exchanges_of(entries: Iterable[RecordedEntry]) -> list[RecordedExchange]:
     """Return the exchanges of messages, in the order of the requests."""
     sessions: dict[str, _OpenRequests] = {}
-    found: list[RecordedExchange] = []
+    exchanges: list[RecordedExchange] = []
     for entry in entries:
         session = sessions.setdefault(entry.session, _OpenRequests())
         exchange = session.add(entry)
         if exchange is not None:
-            found.append(exchange)
-    return found
+            exchanges.append(exchange)
+    return exchanges
 
 
 def revision_of(exchanges: Iterable[RecordedExchange]) -> str | None:

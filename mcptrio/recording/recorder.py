@@ -187,7 +187,7 @@ class Recorder:
             raise ConfigError(f"record: {path} cannot be written: {error.strerror or error}") from error
 
     def _first_line(self) -> bytes:
-        return orjson.dumps({**self._header, "at": self._at(0.0)})
+        return orjson.dumps({**self._header, "at": self._timestamp(0.0)})
 
     async def _write_queued(self, file: LinesFile | MemoryLines) -> None:
         while True:
@@ -251,9 +251,9 @@ class Recorder:
         }
 
     def _times(self, t: float) -> dict[str, Any]:
-        return {"t": round(t, 6), "at": self._at(t)}
+        return {"t": round(t, 6), "at": self._timestamp(t)}
 
-    def _at(self, t: float) -> str:
+    def _timestamp(self, t: float) -> str:
         return (self._began + timedelta(seconds=t)).isoformat(timespec="milliseconds")
 
 

@@ -136,13 +136,13 @@ def recording_session(
     if client is not None:
         supervisor.tap_factories.append(tap)
         for session in supervisor.sessions:
-            if not session.is_counted and (wanted := tap(session, session.last_peer)) is not None:
-                supervisor.tap_session(session, wanted)
+            if not session.is_counted and (session_recorder := tap(session, session.last_peer)) is not None:
+                supervisor.tap_session(session, session_recorder)
     else:
-        found = next((each for each in supervisor.sessions if each.number == number), None)
-        if found is None:
+        recorded_session = next((each for each in supervisor.sessions if each.number == number), None)
+        if recorded_session is None:
             raise LookupError(f"record_session: expected the number of an open session, got {number}")
-        supervisor.tap_session(found, recorder_of_session(recorder, found, recording.note_ended))
+        supervisor.tap_session(recorded_session, recorder_of_session(recorder, recorded_session, recording.note_ended))
     try:
         yield
     finally:

@@ -108,11 +108,11 @@ class Transcript:
         """Return the messages of one session; without it, those of the recorded server's or client's own sessions."""
         if session is None:
             return tuple(entry for entry in self.entries if not entry.via.startswith(UPSTREAM))
-        found = tuple(entry for entry in self.entries if entry.session == session)
-        if not found:
+        entries = tuple(entry for entry in self.entries if entry.session == session)
+        if not entries:
             known = ", ".join(dict.fromkeys(entry.session for entry in self.entries)) or "none"
             raise ConfigError(f"{self.path}: there is no session {quote_name(session)}; there are: {known}")
-        return found
+        return entries
 
 
 def is_recording(path: Path) -> bool:

@@ -88,10 +88,10 @@ class Effects:
         shared, (call, key) = self.shared, name
         try:
             if shared is not None:
-                key, found = await shared.claim(call, key, repeatable=repeatable, waits=lambda: keep() is not None)
-                if found is not None:
-                    self._keep(name, found)
-                    return orjson.loads(found)
+                key, stored = await shared.claim(call, key, repeatable=repeatable, waits=lambda: keep() is not None)
+                if stored is not None:
+                    self._keep(name, stored)
+                    return orjson.loads(stored)
             is_done = False
             try:
                 value = await effect()

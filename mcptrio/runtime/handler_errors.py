@@ -29,7 +29,7 @@ def error_for(error: BaseException, label: str) -> MCPError:
     if isinstance(error, StoreFailed):
         # The reason is for the operator. A traceback would not help: the cause is outside of the program.
         _log.error("%s failed: %s", label, error)
-        return Overloaded("the store of the server does not work at the moment", retry_after=STORE_RETRY_SECONDS)
+        return Overloaded("the server's store is unavailable", retry_after=STORE_RETRY_SECONDS)
     # The text of an exception may contain secrets.
     failure_id = log_failure(_log, error, "%s failed", label)
     return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

@@ -74,7 +74,7 @@ class Lifespan:
         finally:
             self._left.set()
         if self._scope.cancelled_caught:
-            _log.error("%s: its lifespan was cancelled, because its end took too long", self._label)
+            _log.error("%s: lifespan cancelled, its end exceeded the shutdown timeout", self._label)
         elif isinstance(outcome, Failure) and not self._is_open:
             task_status.started(outcome)
         elif isinstance(outcome, Failure):
@@ -105,4 +105,4 @@ class Lifespan:
             await self._left.wait()
         if scope.cancelled_caught:
             # The plugin shields itself. The server goes on with the lifespans that were entered before this one.
-            _log.error("%s: its lifespan does not end although it was cancelled", self._label)
+            _log.error("%s: lifespan left running, it did not end after its cancellation", self._label)

@@ -29,4 +29,4 @@ async def handle_notification(listener: Listener, session: Conversation, event: 
     if isinstance(outcome, Failure):
         _log.error("%s failed", event.method.name, exc_info=outcome.error)
     elif timeout.cancelled_caught:
-        _log.error("%s was not handled in time", event.method.name)
+        _log.error("notification handler timed out: method=%s", event.method.name)

@@ -71,7 +71,7 @@ _S, _E, _A = RequestState, RequestEvent, Action
 _Row: TypeAlias = dict[RequestEvent, tuple[RequestState, Action]]
 
 
-def _staying(state: RequestState) -> _Row:
+def _unchanging_row(state: RequestState) -> _Row:
     """Return a row in which every event leads back to ``state``. The caller replaces the exceptions."""
     return dict.fromkeys(RequestEvent, (state, Action.NONE))
 
@@ -97,15 +97,15 @@ TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
             _E.FINISH: (_S.ANSWERING, _A.PROCEED),
             _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
-        _S.FAILING: _staying(_S.FAILING)
+        _S.FAILING: _unchanging_row(_S.FAILING)
         | {
             _E.CANCEL: (_S.CANCELLED, _A.NONE),
             _E.FINISH: (_S.ANSWERING, _A.PROCEED),
             _E.CLOSE: (_S.CLOSED, _A.PROCEED),
         },
-        _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
-        _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
+        _S.CANCELLED: _unchanging_row(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
+        _S.ANSWERING: _unchanging_row(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.PROCEED)},
         # Events may still occur, because a shielded handler may continue after its session has ended.
-        _S.CLOSED: _staying(_S.CLOSED),
+        _S.CLOSED: _unchanging_row(_S.CLOSED),
     }
 )

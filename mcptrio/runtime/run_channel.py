@@ -42,7 +42,9 @@ class RunChannel:
         run = self._run
         if run is not None and run.is_shielded():
             # If no retry arrives, the handler could not be cancelled.
-            raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
+            raise RuntimeError(
+                "expected a question outside shielded cancel scopes, because the client may never answer"
+            )
         peer = self.scope.request.peer
         for question in questions:
             require(peer, question.capability)

@@ -437,11 +437,11 @@ def content_key(wire: dict[str, Any]) -> str:
 
 def _ancestors() -> list[tuple[trio.lowlevel.Task, trio.Nursery | None]]:
     """Return the current task and its ancestors, each with the nursery that contains the task below it."""
-    found: list[tuple[trio.lowlevel.Task, trio.Nursery | None]] = []
+    ancestors: list[tuple[trio.lowlevel.Task, trio.Nursery | None]] = []
     task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
     nursery: trio.Nursery | None = None
     while task is not None:
-        found.append((task, nursery))
+        ancestors.append((task, nursery))
         nursery = task.parent_nursery
         task = nursery.parent_task if nursery is not None else None
-    return found
+    return ancestors

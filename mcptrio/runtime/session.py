@@ -284,7 +284,7 @@ class Session(Conversation):
         for listener in self.server.listeners.get(event.method.name, ()):
             if self._pending_notifications >= self.settings.limits.requests_per_session:
                 # Notifications have no responses that would slow the peer down, so their number must be limited.
-                _log.warning("%s: %s was dropped: too many notifications are waiting", self.name, event.method.name)
+                _log.warning("%s: notification dropped, too many are pending: method=%s", self.name, event.method.name)
                 return
             self._pending_notifications += 1
             self.start(self._run_listener, listener, event)
@@ -369,7 +369,7 @@ class Session(Conversation):
                     scope.on_lost_result = None
         except ConnectionClosed:
             scope.reason = "the connection was closed before the answer was sent"
-            _log.debug("%s: the answer to %s was lost", self.name, scope.label)
+            _log.debug("%s: answer lost, the connection was closed: %s", self.name, scope.label)
         finally:
             self.release(scope)
 

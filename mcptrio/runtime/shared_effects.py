@@ -75,13 +75,13 @@ class SharedEffects:
             InternalError: The replica that ran the effect has ended. The effect may have happened, so it is not
                 repeated.
         """
-        found = await self._until_ended(call, key, waits)
-        while repeatable and found.state is EffectState.LOST:
+        effect = await self._until_ended(call, key, waits)
+        while repeatable and effect.state is EffectState.LOST:
             # A new key, because the lost claim must stay in the store: its replica may continue later, and must not
             # replace the result of the repetition.
             key += "~"
-            found = await self._until_ended(call, key, waits)
-        return key, self._result(found.state, found.result)
+            effect = await self._until_ended(call, key, waits)
+        return key, self._result(effect.state, effect.result)
 
     async def finish(self, call: str, key: str, result: bytes, keep: float | None = None) -> None:
         """Store the result, now or as soon as the store works again.
@@ -120,19 +120,19 @@ class SharedEffects:
 
     async def _until_ended(self, call: str, key: str, waits: Callable[[], bool]) -> EffectClaim:
         """Claim an effect, waiting while another replica runs it."""
-        found = await self._claim(call, key, waits)
-        if found.state is not EffectState.RUNNING:
-            return found
+        effect = await self._claim(call, key, waits)
+        if effect.state is not EffectState.RUNNING:
+            return effect
         signal = _Signal()
-        stop_following = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
+        stop_following = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _do_nothing
         try:
             wait = _FIRST_WAIT
             # The deadline of the request ends this loop.
             while True:
                 # In the first round: the claim may have ended before this replica followed the topic.
-                found = await self._claim(call, key, waits)
-                if found.state is not EffectState.RUNNING:
-                    return found
+                effect = await self._claim(call, key, waits)
+                if effect.state is not EffectState.RUNNING:
+                    return effect
                 await signal.wait(wait)
                 wait = min(2 * wait, _MAX_WAIT)
         finally:
@@ -204,7 +204,7 @@ class SharedEffects:
         size = _size(result)
         if len(self._unstored) >= _MAX_UNSTORED or self._unstored_bytes + size > _MAX_UNSTORED_BYTES:
             # The claim is held until this process ends, so the effect is not repeated.
-            _log.error("the result of a side effect is dropped: too many could not be stored")
+            _log.error("result of a side effect dropped, too many could not be stored")
             return
         self._unstored[name] = result
         self._unstored_bytes += size
@@ -235,5 +235,5 @@ def _size(result: _Result | None) -> int:
     return len(result.data) if result is not None else 0
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -38,7 +38,7 @@ class RuntimeState:
         self.loop = EventLoop()
         self.stores = settings.stores
         """The stores that the server shares with other replicas; ``None`` if there are none."""
-        self.on_subscriptions: Callable[[], None] = _nothing
+        self.on_subscriptions: Callable[[], None] = _do_nothing
         """Called when the subscriptions of a session have changed."""
         self.on_missed_changes: Callable[[Conversation], None] = _ignore
         """Called when the client of a session may have missed notifications of changes."""
@@ -87,7 +87,7 @@ class RuntimeState:
         self.nursery.start_soon(function, *args)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

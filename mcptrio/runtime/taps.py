@@ -1,6 +1,6 @@
 """Taps, which see each message that a session receives and sends. A recording uses one.
 
-A tap can be added to a running session. Without taps, they cost each message one comparison.
+A tap can be added to a running session. In a session without taps, a message costs one comparison more.
 """
 
 from __future__ import annotations

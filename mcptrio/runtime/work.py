@@ -165,23 +165,23 @@ class WorkSet(set[Work]):
         Args:
             excluded: A request to leave out.
         """
-        for work in self._of(owner, excluded):
+        for work in self._work_of(owner, excluded):
             work.scope.conclude()
         with trio.move_on_at(deadline) as scope:
             await self._wait_ended(owner, excluded)
         if scope.cancelled_caught:
-            for work in self._of(owner, excluded):
+            for work in self._work_of(owner, excluded):
                 work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(CANCEL_TIMEOUT):
                 await self._wait_ended(owner, excluded)
 
     # Private
 
-    def _of(self, owner: str, excluded: EndableRequest | None) -> list[Work]:
+    def _work_of(self, owner: str, excluded: EndableRequest | None) -> list[Work]:
         return [work for work in self if work.owner == owner and (excluded is None or work.scope is not excluded)]
 
     async def _wait_ended(self, owner: str, excluded: EndableRequest | None) -> None:
-        while works := self._of(owner, excluded):
+        while works := self._work_of(owner, excluded):
             for work in works:
                 await work.wait_ended()
 

@@ -108,7 +108,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     names_of = [definition_name(schema["$ref"]) for schema in schemas[len(msgspec_types) :]]
     if unknown := definitions.keys() - set(names_of):
         # msgspec would make instances of this class without calling __init__, and set its private fields.
-        raise TypeError(f"the annotation leads to {min(unknown)} in an unsupported way")
+        raise TypeError(f"the annotation contains the class {min(unknown)} in an unsupported way")
     for cls, name in zip(classes, names_of, strict=True):
         definition = definitions[name]
         # The title that msgspec adds is the name of the class, which is already the key in `$defs`.

@@ -85,7 +85,7 @@ class _Repairs:
         if types is None or depth >= _MAX_DEPTH:
             return value
         wanted = types - {"null"}
-        if not _fits(value, types):
+        if not _has_type(value, types):
             repaired = self._repair(value, wanted, schema)
             if repaired is _UNCHANGED:
                 return value
@@ -109,9 +109,9 @@ class _Repairs:
             if wanted == {"boolean"} and text in ("true", "false"):
                 return text == "true"
             if wanted and wanted <= {"array", "object"}:
-                found = _json_of(text)
-                if found is not _UNCHANGED and _fits(found, wanted):
-                    return found
+                parsed = _json_of(text)
+                if parsed is not _UNCHANGED and _has_type(parsed, wanted):
+                    return parsed
         # Only integers become strings: a boolean or a float has several text forms. A string with a format, such as
         # a date, cannot be an integer.
         if wanted == {"string"} and type(value) is int and abs(value) < _INTEGER_BOUND:
@@ -120,7 +120,7 @@ class _Repairs:
         if wanted == {"array"} and value is not None and not isinstance(value, list):
             items = self._part_of_type(schema, "array").get("items")
             types = self._types(items) if isinstance(items, dict) else None
-            if types is not None and _fits(value, types):
+            if types is not None and _has_type(value, types):
                 return [value]
         return _UNCHANGED
 
@@ -158,8 +158,8 @@ class _Repairs:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             name = reference.removeprefix("#/$defs/")
-            found = self._definitions.get(name) if isinstance(self._definitions, dict) else None
-            return self._parts(found, depth + 1) if isinstance(found, dict) else None
+            definition = self._definitions.get(name) if isinstance(self._definitions, dict) else None
+            return self._parts(definition, depth + 1) if isinstance(definition, dict) else None
         choices = schema.get("anyOf", schema.get("oneOf"))
         if choices is None:
             return [schema]
@@ -172,7 +172,7 @@ class _Repairs:
         return parts
 
 
-def _fits(value: Any, types: set[str]) -> bool:
+def _has_type(value: Any, types: set[str]) -> bool:
     """Return whether a value has one of the types. Other keywords are not checked."""
     kind = "null" if value is None else _TYPES.get(type(value), "")
     return kind in types or (kind == "integer" and "number" in types)

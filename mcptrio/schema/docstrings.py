@@ -138,13 +138,13 @@ def _read_underlined(lines: list[str], parameters: dict[str, str]) -> None:
 
 
 def _read_entries(lines: list[str], parameters: dict[str, str], match: Callable[[str], re.Match[str] | None]) -> None:
-    found: list[tuple[str, list[str]]] = []
+    entries: list[tuple[str, list[str]]] = []
     for line in lines:
         if (entry := match(line)) is not None:
-            found.append((entry["names"], [entry.groupdict().get("text") or ""]))
-        elif found:
-            found[-1][1].append(line)
-    for names, text in found:
+            entries.append((entry["names"], [entry.groupdict().get("text") or ""]))
+        elif entries:
+            entries[-1][1].append(line)
+    for names, text in entries:
         for name in names.split(","):
             # The first description is kept, because a later section may repeat a name for another reason.
             parameters.setdefault(name.strip().lstrip("*"), _one_line(text))

@@ -176,15 +176,16 @@ def _of_class(cls: Any) -> ElicitationForm:
 
     def convert_content(content: dict[str, Any]) -> Any:
         known = {key: value for key, value in content.items() if key in properties}
-        given: Any = {**absent, **known}
+        values: Any = {**absent, **known}
         if is_array:  # the form has named fields, but the class is converted from an array
-            given = [
-                given[field.key] if field.key in given or field.default is None else field.default() for field in fields
+            values = [
+                values[field.key] if field.key in values or field.default is None else field.default()
+                for field in fields
             ]
-        converted = convert(given, description.msgspec_types[0], document)
+        converted = convert(values, description.msgspec_types[0], document)
         if exact is not None:
-            exact.check(given)
-        return restore(description.mapper, converted, given, document)
+            exact.check(values)
+        return restore(description.mapper, converted, values, document)
 
     return _form(properties, required, convert_content)
 
@@ -288,7 +289,7 @@ def _enum_in(hint: Any) -> type[Enum] | None:
         return _enum_in(arguments[0])
     # Unions and containers
     if origin in (typing.Union, types.UnionType, list, tuple, set, frozenset) or hasattr(origin, "__iter__"):
-        return next((found for argument in arguments if (found := _enum_in(argument))), None)
+        return next((enum for argument in arguments if (enum := _enum_in(argument))), None)
     return None
 
 

@@ -42,7 +42,7 @@ def encode_value(value: Any) -> Any:
     if type(value) in _PLAIN_TYPES:
         return value
     try:
-        plain = _plain(value)
+        plain = _to_plain(value)
         try:
             return _to_builtins(plain)
         except TypeError as error:
@@ -64,17 +64,17 @@ def _find_error(value: Any, path: str = "$") -> TypeError | None:
             if not _is_encodable({key: None}):
                 return TypeError(f"{path}: expected keys that are strings, got {_type_with_article(key)}")
             step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
-            if (found := _find_error(item, f"{path}{step}")) is not None:
-                return found
+            if (error := _find_error(item, f"{path}{step}")) is not None:
+                return error
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            if (found := _find_error(item, f"{path}[{number}]")) is not None:
-                return found
+            if (error := _find_error(item, f"{path}[{number}]")) is not None:
+                return error
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             item = getattr(value, name)
-            if item is not msgspec.UNSET and (found := _find_error(item, f"{path}.{name}")) is not None:
-                return found
+            if item is not msgspec.UNSET and (error := _find_error(item, f"{path}.{name}")) is not None:
+                return error
     elif not _is_encodable(value):
         where = "" if path == "$" else f"{path}: "
         return TypeError(f"{where}{_type_with_article(value)} cannot be sent as JSON; {_hint_for(value)}")
@@ -102,7 +102,7 @@ def _hint_for(value: Any) -> str:
     return "return a string, a number, a list, a dict, a dataclass, or another class with declared fields"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Return the value in a form that msgspec converts correctly."""
     kind: Any = type(value)
     if kind in _PLAIN_TYPES:
@@ -114,20 +114,20 @@ def _plain(value: Any) -> Any:
         # Returned without a copy, which would double the cost of a large result.
         if _PLAIN_TYPES.issuperset(map(type, value.values())) and _TEXT_TYPES.issuperset(map(type, value)):
             return value
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_key(key): _to_plain(item) for key, item in value.items()}
     if kind is list or kind is tuple:
-        return value if _PLAIN_TYPES.issuperset(map(type, value)) else [_plain(item) for item in value]
+        return value if _PLAIN_TYPES.issuperset(map(type, value)) else [_to_plain(item) for item in value]
     if issubclass(kind, msgspec.Struct):
         return _struct(value)
     names = _sent_fields(kind)
     if names is not None:
         # An attribute may be missing, for example a slot or a field with init=False that was never set.
-        found = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
-        return {name: _plain(item) for name, item in found if item is not msgspec.UNSET}
-    return _plain_other(value, kind)
+        members = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
+        return {name: _to_plain(item) for name, item in members if item is not msgspec.UNSET}
+    return _to_plain_other(value, kind)
 
 
-def _plain_other(value: Any, kind: type) -> Any:
+def _to_plain_other(value: Any, kind: type) -> Any:
     # msgspec and pydantic convert these.
     if isinstance(value, (Enum, *_BYTES)) or is_model(kind):
         return value
@@ -137,11 +137,11 @@ def _plain_other(value: Any, kind: type) -> Any:
     if isinstance(value, int):
         return int.__int__(value)
     if isinstance(value, float):
-        return _plain(float.__float__(value))
+        return _to_plain(float.__float__(value))
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_key(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, Collection):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value
 
 
@@ -157,7 +157,7 @@ def _struct(value: msgspec.Struct) -> msgspec.Struct:
     changed: dict[str, Any] = {}
     for name in value.__struct_fields__:
         item = getattr(value, name)
-        plain = item if item is msgspec.UNSET else _plain(item)
+        plain = item if item is msgspec.UNSET else _to_plain(item)
         if plain is not item:
             changed[name] = plain
     if not changed:

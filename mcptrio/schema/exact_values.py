@@ -132,13 +132,13 @@ def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, A
     if isinstance(value, Mapping):
         # `additionalProperties` is the schema of a dict's values.
         known, other = schema.get("properties", {}), schema.get("additionalProperties")
-        found = [(key, item, known.get(key, other)) for key, item in value.items()]
+        parts = [(key, item, known.get(key, other)) for key, item in value.items()]
     elif isinstance(value, list | tuple):
         first, other = schema.get("prefixItems", ()), schema.get("items")
-        found = [(number, item, [*first[number : number + 1], other][0]) for number, item in enumerate(value)]
+        parts = [(number, item, [*first[number : number + 1], other][0]) for number, item in enumerate(value)]
     else:
         return
-    for step, item, part in found:
+    for step, item, part in parts:
         if isinstance(part, Mapping):
             yield step, item, part
 

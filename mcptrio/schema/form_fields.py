@@ -241,16 +241,16 @@ class FormField:
         Raises:
             ValueError: No choice matches, or several do.
         """
-        wanted = text.strip()
+        answer = text.strip()
         for is_equal in _COMPARISONS:
-            found = {choice.value for choice in self.choices if is_equal(choice.value, wanted)}
-            found = found or {choice.value for choice in self.choices if is_equal(choice.title, wanted)}
-            if len(found) == 1:
-                return found.pop()
-            if found:
-                raise ValueError(f"expected one choice, got {quote(text)}, which may be {len(found)} of them")
-        if self.is_numbered and _POSITION.match(wanted) and int(wanted) <= len(self.choices):
-            return self.choices[int(wanted) - 1].value
+            matches = {choice.value for choice in self.choices if is_equal(choice.value, answer)}
+            matches = matches or {choice.value for choice in self.choices if is_equal(choice.title, answer)}
+            if len(matches) == 1:
+                return matches.pop()
+            if matches:
+                raise ValueError(f"expected one choice, got {quote(text)}, which matches {len(matches)} of them")
+        if self.is_numbered and _POSITION.match(answer) and int(answer) <= len(self.choices):
+            return self.choices[int(answer) - 1].value
         raise self._refusal(quote(text))
 
     def _expected_text(self) -> str:
@@ -275,13 +275,13 @@ def _with_range(noun: str, low: float | None, high: float | None, *, unit: str =
 def _range(low: float | None, high: float | None) -> str:
     """Return ``1 to 10``, ``at least 1``, ``at most 10``, ``exactly 3``, or an empty text."""
     if low is not None and high is not None:
-        return f"exactly {_plain(low)}" if low == high else f"{_plain(low)} to {_plain(high)}"
+        return f"exactly {_number_text(low)}" if low == high else f"{_number_text(low)} to {_number_text(high)}"
     if low is not None:
-        return f"at least {_plain(low)}"
-    return f"at most {_plain(high)}" if high is not None else ""
+        return f"at least {_number_text(low)}"
+    return f"at most {_number_text(high)}" if high is not None else ""
 
 
-def _plain(number: float) -> str:
+def _number_text(number: float) -> str:
     return str(int(number)) if isinstance(number, float) and number.is_integer() and abs(number) < 1e15 else str(number)
 
 

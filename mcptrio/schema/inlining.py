@@ -34,12 +34,12 @@ def inline_definitions(
     kept = {name for name in definitions if _reaches(name, name, definitions)}
     try:
         budget = _SizeBudget()
-        found = [_inline(schema, definitions, kept, budget) for schema in schemas]
+        inlined = [_inline(schema, definitions, kept, budget) for schema in schemas]
         rest = {name: _inline(definitions[name], definitions, kept, budget) for name in definitions if name in kept}
     except _BudgetExceeded:
         # A schema in which only some references are replaced is harder to read than either form.
         return list(schemas), dict(definitions)
-    return found, rest
+    return inlined, rest
 
 
 class _BudgetExceeded(Exception):

@@ -96,7 +96,7 @@ class Arguments:
             if parameter.default is not parameter.empty:
                 defaults[parameter.name] = parameter.default
         description = _describe_each(annotations, called)
-        documented = parse_docstring(inspect.getdoc(_innermost(function))).parameters
+        documented = parse_docstring(inspect.getdoc(_innermost_function(function))).parameters
         properties: dict[str, Any] = {}
         schemas, definitions = inline_definitions(description.schemas, description.definitions)
         for name, schema in zip(annotations, schemas, strict=True):
@@ -152,13 +152,13 @@ class Arguments:
             self._exact.check(arguments)
         # If all arguments were sent, no value is a placeholder.
         if len(arguments) == len(self.names):
-            given = msgspec.structs.asdict(values)
+            converted = msgspec.structs.asdict(values)
         else:
-            given = {name: getattr(values, name) for name in arguments}
+            converted = {name: getattr(values, name) for name in arguments}
         if self._mapper.generated:
-            restored: dict[str, Any] = restore(self._mapper, given, arguments, self.schema)
+            restored: dict[str, Any] = restore(self._mapper, converted, arguments, self.schema)
             return restored
-        return given
+        return converted
 
 
 @frozen(kw_only=True, eq=False)
@@ -256,10 +256,10 @@ def bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(_innermost(function), "__qualname__", repr(function))
+    return getattr(_innermost_function(function), "__qualname__", repr(function))
 
 
-def _innermost(function: Any) -> Any:
+def _innermost_function(function: Any) -> Any:
     """Return the function with the annotations, which decorators, partials, methods and callable objects wrap."""
     while True:
         if isinstance(function, functools.partial):
@@ -286,7 +286,7 @@ def _resolve(function: Callable[..., Any], annotation: Any, where: str) -> Any:
     """Resolve one annotation. The others are not resolved, because a skipped parameter's may have unknown names."""
     if annotation is inspect.Parameter.empty:
         return Any
-    code = _innermost(function)
+    code = _innermost_function(function)
     scope = dict(getattr(code, "__globals__", {}))
     # A class that is defined inside of a function is found through the closure.
     if getattr(code, "__closure__", None):

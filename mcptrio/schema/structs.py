@@ -107,7 +107,7 @@ class StructMapper:
         if origin is Literal:
             return Annotated[annotation, msgspec.Meta(extra_json_schema={CHOICES: list(arguments)})]
         if origin is None or not arguments:
-            return self._plain(annotation)
+            return self._convert_plain(annotation)
         if origin is Annotated:
             return self._convert_annotated(arguments[0], arguments[1:], annotation)
         if isinstance(origin, type) and _has_fields(origin):
@@ -139,14 +139,16 @@ class StructMapper:
         if generated is not None:
             return self._instance(generated, value)
         if kind is dict:
-            return {key: item if type(item) in ATOMS else self._at(key, item) for key, item in value.items()}
+            return {key: item if type(item) in ATOMS else self._restore_at(key, item) for key, item in value.items()}
         if kind in (list, tuple, set, frozenset):
-            return kind(item if type(item) in ATOMS else self._at(number, item) for number, item in enumerate(value))
+            return kind(
+                item if type(item) in ATOMS else self._restore_at(number, item) for number, item in enumerate(value)
+            )
         return value
 
     # Private
 
-    def _plain(self, annotation: Any) -> Any:
+    def _convert_plain(self, annotation: Any) -> Any:
         if hasattr(annotation, "__supertype__"):
             return self.to_msgspec(annotation.__supertype__)
         if hasattr(annotation, "__value__"):  # type Alias = ...
@@ -224,18 +226,18 @@ class StructMapper:
         return struct
 
     def _instance(self, generated: GeneratedStruct, value: Any) -> Any:
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for attribute, argument, key in generated.steps:
             item = getattr(value, attribute)
             # An absent field is not passed, so that the default of the class applies.
             if item is not msgspec.UNSET:
-                given[argument] = item if type(item) in ATOMS else self._at(key, item)
+                arguments[argument] = item if type(item) in ATOMS else self._restore_at(key, item)
         try:
-            return generated.make(**given)
+            return generated.make(**arguments)
         except (TypeError, ValueError) as error:
             raise ConstructionError(str(error)) from error
 
-    def _at(self, step: str | int, value: Any) -> Any:
+    def _restore_at(self, step: str | int, value: Any) -> Any:
         try:
             return self.restore(value)
         except ConstructionError as misfit:
@@ -274,10 +276,10 @@ def fields_of(annotation: Any) -> list[Field] | None:
     except NameError as error:
         raise TypeError(f"{cls.__qualname__}: the annotation names {error.name!r}, which cannot be found") from error
     bound = _bindings(annotation)
-    return [_looked_up(field, hints.get(field.name, Any), bound) for field in _fields(cls)]
+    return [_resolve_field(field, hints.get(field.name, Any), bound) for field in _fields(cls)]
 
 
-def _looked_up(field: Field, hint: Any, bound: Mapping[Any, Any]) -> Field:
+def _resolve_field(field: Field, hint: Any, bound: Mapping[Any, Any]) -> Field:
     """Return the field with its annotation, without qualifiers such as ``Required[...]``."""
     is_required = field.is_required
     while (qualifier := get_origin(hint)) in _QUALIFIERS:

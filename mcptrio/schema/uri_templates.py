@@ -203,10 +203,10 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
         pieces = [text]
     else:
         pieces = text.split(operator.separator)
-    found: dict[str, str | list[str] | None] = {}
+    values: dict[str, str | list[str] | None] = {}
     for index, variable in enumerate(variables):
         if not pieces:
-            found[variable.name] = None
+            values[variable.name] = None
             continue
         after = len(variables) - index - 1
         if variable.explodes:
@@ -217,7 +217,7 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
             items = [item for item in decoded if item]
             if len(items) != len(decoded):
                 return None
-            found[variable.name] = items
+            values[variable.name] = items
         else:
             value = decode(pieces.pop(0))
             # Except in a fragment, the expansion of an empty value would be another URI.
@@ -225,12 +225,12 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
                 return None
             if variable.max_length is not None and len(value) > variable.max_length:
                 return None
-            found[variable.name] = value
-    return None if pieces else found
+            values[variable.name] = value
+    return None if pieces else values
 
 
 def _read_named(part: Expression, text: str) -> dict[str, str | list[str] | None] | None:
-    found: dict[str, str | list[str] | None] = {variable.name: None for variable in part.variables}
+    values: dict[str, str | list[str] | None] = {variable.name: None for variable in part.variables}
     known = {variable.name: variable for variable in part.variables}
     for piece in text.split(part.operator.separator):
         name, _, raw = piece.partition("=")
@@ -240,12 +240,12 @@ def _read_named(part: Expression, text: str) -> dict[str, str | list[str] | None
             return None
         if variable.max_length is not None and len(value) > variable.max_length:
             return None
-        earlier = found[name]
+        earlier = values[name]
         if variable.explodes:
-            found[name] = [*(earlier or ()), value]
+            values[name] = [*(earlier or ()), value]
         elif earlier is None:
-            found[name] = value
+            values[name] = value
         else:
             # `?a=1&a=2`, but the variable is no list.
             return None
-    return found
+    return values

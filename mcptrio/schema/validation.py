@@ -131,7 +131,7 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
     Raises:
         ValueError: An annotation is invalid, and therefore the tool; the message has the rule and the place.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    paths: dict[str, tuple[str, ...]] = {}
     # Each subschema with its place for messages, and with its path if that consists of properties only.
     queue: list[tuple[Any, tuple[str | int, ...], tuple[str, ...] | None]] = [(schema, (), ())]
     while queue:
@@ -143,9 +143,9 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
             continue
         if _HEADER in item:
             name = _check_header(item, place_of(where), path)
-            if name in found:
-                raise ValueError(f"{_HEADER} {name!r}{place_of(where)}: already used{place_of(found[name])}")
-            found[name] = path or ()
+            if name in paths:
+                raise ValueError(f"{_HEADER} {name!r}{place_of(where)}: already used{place_of(paths[name])}")
+            paths[name] = path or ()
         for keyword, value in item.items():
             # The values of these keywords are data, which may contain the same name.
             if keyword in _DATA or keyword == _HEADER:
@@ -156,7 +156,7 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
                     queue.append((child, (*where, keyword, name), chain))
             else:
                 queue.append((value, (*where, keyword), None))
-    return found
+    return paths
 
 
 def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | None) -> str:
@@ -255,5 +255,5 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str | None:
 
 
 def _choices(values: Sequence[Any]) -> str:
-    shown = ", ".join(show_value(value) for value in values[:20])
-    return f"{shown}, …" if len(values) > 20 else shown
+    choices = ", ".join(show_value(value) for value in values[:20])
+    return f"{choices}, …" if len(values) > 20 else choices

@@ -60,9 +60,9 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
     located = _LOCATED.match(str(error))
     assert located is not None  # every part of the pattern is optional
     text, path, is_key = located["text"], located["path"] or "$", bool(located["key"])
-    found, part, expected = _follow(path, value, schema)
+    is_found, part, expected = _follow(path, value, schema)
     where = f" in a key{show_place(_clip(path))}" if is_key else show_place(_clip(path))
-    got = "" if is_key or not found else f", got {show_value(part)}"
+    got = "" if is_key or not is_found else f", got {show_value(part)}"
     if field := _FIELD.match(text):
         noun = "argument" if path == "$" else "field"
         known = tuple(expected.get("properties", ()))
@@ -78,8 +78,8 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
         limit = remove_anchors(match["limit"].replace("that's ", "that is "))
         if " length " in limit and not is_key:
             # The length is shown instead of the value, which may be long.
-            got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""
-        if found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
+            got = f", got length {len(part)}" if is_found and hasattr(part, "__len__") else ""
+        if is_found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
             got += ", which is beyond 2**53 and may be rounded"
         return InvalidParams(f"expected {name_type(match['type'])}{limit}{where}{got}")
     if (match := _INVALID.match(text)) and match["type"].lower() in _NOUNS:

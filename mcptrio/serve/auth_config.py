@@ -294,8 +294,8 @@ def _recheck(settings: AuthSettings) -> float:
 def _issuer_verifiers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:
     introspection, audience = settings.introspection, settings.audience or settings.resources
     if not settings.issuers:
-        for name, given in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
-            if given:
+        for name, value in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
+            if value:
                 raise ValueError(f"{name}: expected issuers too, the issuers of the tokens; got none")
         return []
     if not audience:

@@ -292,8 +292,8 @@ class ServeConfig:
         return reader.read(_class_of(name), table, (*prefix, name), variables=(name,))
 
     def _tables(self, name: str) -> Mapping[str, Mapping[str, Any]]:
-        found: Mapping[str, Mapping[str, Any]] = self.tables.get(name, {})
-        return found
+        tables: Mapping[str, Mapping[str, Any]] = self.tables.get(name, {})
+        return tables
 
     def _table(self, tables: Mapping[str, Any], key: Key, prefix: Key = ()) -> Mapping[str, Any]:
         table = tables.get(key[-1], {})
@@ -352,8 +352,8 @@ def check_variables(environ: Mapping[str, str], known: Collection[str], tables: 
 
 def _class_of(name: str) -> type[Any]:
     module, cls = _CLASSES[name]
-    found: type[Any] = getattr(import_module(module), cls)
-    return found
+    settings_class: type[Any] = getattr(import_module(module), cls)
+    return settings_class
 
 
 def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def run(
         background: Runs until ``serve`` has returned. ``serve`` begins after ``background`` has called
             ``task_status.started()``.
     """
-    trio.run(partial(_until_signalled, serve, hangups, renew, before_exit, background))
+    trio.run(partial(_serve_until_signalled, serve, hangups, renew, before_exit, background))
 
 
 class Hangups:
@@ -72,7 +72,7 @@ class ReadyStatus(trio.TaskStatus[list[str]]):
         self._ready(value or [])
 
 
-async def _until_signalled(
+async def _serve_until_signalled(
     serve: Callable[[trio.Event], Awaitable[None]],
     hangups: Hangups | None,
     renew: Callable[[], Awaitable[None]] | None,
@@ -82,7 +82,7 @@ async def _until_signalled(
     stop = trio.Event()
     if hangups is None and renew is not None:
         hangups = Hangups()
-    with _signals_handled(stop, hangups, before_exit):
+    with _handle_signals(stop, hangups, before_exit):
         async with open_hidden_nursery() as nursery:
             if hangups is not None and renew is not None:
                 nursery.start_soon(_renew_at, hangups, renew)
@@ -99,7 +99,7 @@ async def _renew_at(hangups: Hangups, renew: Callable[[], Awaitable[None]]) -> N
 
 
 @contextmanager
-def _signals_handled(stop: trio.Event, hangups: Hangups | None, before_exit: Callable[[], None]) -> Iterator[None]:
+def _handle_signals(stop: trio.Event, hangups: Hangups | None, before_exit: Callable[[], None]) -> Iterator[None]:
     """Set ``stop`` at the first signal; end the process at the second."""
     # signal.signal(), because Trio's signal receiver needs a responsive event loop. The second signal has to work even
     # if a plugin blocks the loop, or if the shutdown hangs in a shielded wait.

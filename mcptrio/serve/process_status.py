@@ -81,12 +81,12 @@ def decode_status(data: bytes) -> ProcessStatus:
 
 async def read_processes() -> list[ProcessStatus]:
     """Return the processes of this user that serve, the oldest first. Removes the sockets of processes that ended."""
-    found: list[ProcessStatus] = []
+    processes: list[ProcessStatus] = []
     limiter = trio.CapacityLimiter(_MAX_READS)
     async with trio.open_nursery() as nursery:
         for path in _sockets():
-            nursery.start_soon(_read_into, found, path, limiter)
-    return sorted(found, key=lambda each: (-(each.age or 0.0), each.pid))
+            nursery.start_soon(_read_into, processes, path, limiter)
+    return sorted(processes, key=lambda each: (-(each.age or 0.0), each.pid))
 
 
 def _sockets() -> Iterator[Path]:
@@ -96,7 +96,7 @@ def _sockets() -> Iterator[Path]:
     yield from (path for path in paths if path.stem.isascii() and path.stem.isdecimal())
 
 
-async def _read_into(found: list[ProcessStatus], path: Path, limiter: trio.CapacityLimiter) -> None:
+async def _read_into(processes: list[ProcessStatus], path: Path, limiter: trio.CapacityLimiter) -> None:
     data = None
     # The connections of earlier readers fill the backlog of a blocked process, and the system then refuses further
     # ones.
@@ -110,7 +110,7 @@ async def _read_into(found: list[ProcessStatus], path: Path, limiter: trio.Capac
                     _remove(path)
                     return
     try:
-        found.append(ProcessStatus(pid=int(path.stem)) if data is None else decode_status(data))
+        processes.append(ProcessStatus(pid=int(path.stem)) if data is None else decode_status(data))
     except ValueError:
         # The process has another version of mcptrio, or has just ended.
         pass

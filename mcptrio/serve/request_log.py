@@ -70,8 +70,8 @@ class RequestLog:
 def _write(event: str, fields: Fields) -> None:
     if not _log.isEnabledFor(logging.INFO):
         return
-    shown = " ".join(f"{name}={_text(value)}" for name, value in fields.items())
-    _log.info("%s: %s", event, shown, extra={"fields": {"event": event, **fields}})
+    text = " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+    _log.info("%s: %s", event, text, extra={"fields": {"event": event, **fields}})
 
 
 def _text(value: object) -> str:

@@ -65,7 +65,7 @@ def _owner(path: str) -> int | None:
 def _is_private(folder: Path) -> bool:
     try:
         # Not stat(): in the folder for temporary files, another user could create a link of this name.
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077

@@ -49,7 +49,9 @@ class ServedMetrics:
             try:
                 from mcptrio.telemetry.prometheus import PrometheusMetrics
             except ModuleNotFoundError as error:
-                raise ConfigError(f"--metrics: needs pip install 'mcptrio[prometheus]' ({error})") from error
+                raise ConfigError(
+                    f"--metrics needs prometheus-client: pip install 'mcptrio[prometheus]' ({error})"
+                ) from error
             self._page = PrometheusMetrics()
             backends.append(self._page)
         if provider is not None:

@@ -53,17 +53,17 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
             opened[table.url],
             **{**named, "bus": bus},
             is_shared=any(each.is_shared for each in opened.values()),
-            status=partial(_worst, opened[table.url], [each for each in opened.values() if each.is_shared]),
+            status=partial(_worst_status, opened[table.url], [each for each in opened.values() if each.is_shared]),
         )
 
 
-def _worst(main: Stores, shared: Sequence[Stores]) -> StoreStatus:
+def _worst_status(main: Stores, shared: Sequence[Stores]) -> StoreStatus:
     """Return the status of the engine that has failed for the longest time, or of the main one if none fails."""
-    found = [each.status() for each in shared]
-    failing = [each for each in found if each.failing_since is not None]
+    statuses = [each.status() for each in shared]
+    failing = [each for each in statuses if each.failing_since is not None]
     if failing:
         return max(failing, key=lambda each: each.failing_since or 0.0)
-    return main.status() if main.is_shared or not found else found[0]
+    return main.status() if main.is_shared or not statuses else statuses[0]
 
 
 async def serve_with_stores(

@@ -148,7 +148,9 @@ class _Connections:
         )
         try:
             if self._open >= self._options.connections:
-                await self._refuse(channel, Overloaded(f"the server has its {self._options.connections} connections"))
+                await self._refuse(
+                    channel, Overloaded(f"too many connections: the limit is {self._options.connections}")
+                )
                 return
             self._open += 1
             try:
@@ -188,7 +190,7 @@ async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
     id = None
     with trio.move_on_after(_REFUSAL_TIMEOUT / 2):
         try:
-            id = next((item.id for item in _flat(await channel.receive()) if isinstance(item, Request)), None)
+            id = next((item.id for item in _flatten(await channel.receive()) if isinstance(item, Request)), None)
         except trio.EndOfChannel:
             pass
     await channel.send([ErrorResponse.of(id, error)])
@@ -201,7 +203,7 @@ async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
         pass
 
 
-def _flat(received: Sequence[Incoming]) -> list[Incoming]:
+def _flatten(received: Sequence[Incoming]) -> list[Incoming]:
     return [message for item in received for message in (item.messages if isinstance(item, Batch) else (item,))]
 
 

@@ -122,7 +122,7 @@ class Certificates:
         try:
             context.load_cert_chain(files.certificate, files.key, password=files.passphrase or _refuse_prompt)
         except _Encrypted as error:
-            raise ConfigError(f"{files.key}: the key is encrypted, and no passphrase is given") from error
+            raise ConfigError(f"{files.key}: the key is encrypted: expected a passphrase, got none") from error
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"{files.certificate}: expected a certificate in PEM, and its key in {files.key}: {_reason(error)}"
@@ -167,10 +167,10 @@ def _check_readable(path: Path, what: str) -> None:
 
 def _state_of(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _reason(error: Exception) -> str:

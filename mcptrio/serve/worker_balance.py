@@ -36,7 +36,7 @@ class ConnectionCounters:
             self._numbers[index] = _ABSENT
 
     def take(self) -> int:
-        """Return a free index. As many exist as processes can run at one time."""
+        """Return a free index. There are as many indexes as processes that can run at one time."""
         return self._free.pop()
 
     def give_back(self, index: int) -> None:

@@ -280,14 +280,14 @@ class WorkerPool:
                 new = self._start()
             except OSError as error:
                 _log.error(
-                    "no process can be started: %s; reload aborted, the other workers keep running", error.strerror
+                    "reload aborted, the other workers keep running: no process can be started: %s", error.strerror
                 )
                 return False
             # The old worker serves until the new one is ready, so the number of serving workers never decreases.
             await new.ready_or_ended.wait()
             if not new.is_ready:
                 await new.ended.wait()
-                _log.error("%s; reload aborted, the other workers keep running", new.end_reason())
+                _log.error("reload aborted, the other workers keep running: %s", new.end_reason())
                 return False
             old = slot.worker
             slot.put(new)

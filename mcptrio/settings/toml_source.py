@@ -61,15 +61,15 @@ class TOMLSource:
         table: Key = ()
         for number, line in enumerate(self._lines, 1):
             if header := _HEADER.match(line):
-                found = table = _parts(header[1])
+                line_key = table = _parts(header[1])
             elif assignment := _ASSIGNMENT.match(line):
-                found = (*table, *_parts(assignment[1]))
+                line_key = (*table, *_parts(assignment[1]))
             else:
                 continue
-            if found[: len(key)] == key:
+            if line_key[: len(key)] == key:
                 return number
-            if found == key[: len(found)] and len(found) > nearest[0]:
-                nearest = (len(found), number)
+            if line_key == key[: len(line_key)] and len(line_key) > nearest[0]:
+                nearest = (len(line_key), number)
         return nearest[1]
 
 
@@ -100,11 +100,11 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
     Before Python 3.14, tomllib names the line only in its message, and the last line as ``end of document``.
     """
     problem, _, place = message.partition(" (at ")
-    found = re.match(r"line (\d+), column (\d+)", place)
+    match = re.match(r"line (\d+), column (\d+)", place)
     lines = text.splitlines()
-    if found is None:
+    if match is None:
         return problem, max(1, len(lines))
-    line, column = lines[int(found[1]) - 1], int(found[2])
+    line, column = lines[int(match[1]) - 1], int(match[2])
     # tomllib reads the beginning of 127.0.0.1 as a number, and expects a line break after it.
     begun = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
     value = line[begun.end() :].lstrip() if begun else line[column - 1 :] if problem == "Invalid value" else ""
@@ -112,4 +112,4 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
         problem += "; put a quote at the end of the string"
     if _UNQUOTED.match(value):
         problem += "; put strings in double quotes"
-    return problem, int(found[1])
+    return problem, int(match[1])

@@ -210,10 +210,10 @@ class MemoryEventStore:
             await self.append(session, stream, entry.will, last=True)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        found = read_event_id(event_id)
-        if found is None:
+        place = read_event_id(event_id)
+        if place is None:
             return None
-        stream, position = found
+        stream, position = place
         entry = self._stream(session, stream)
         if entry is None or not entry.first <= position + 1 <= entry.next:
             return None

@@ -121,12 +121,12 @@ class MemoryTasks:
 
     async def queues(self) -> Sequence[TaskQueue]:
         now = self._drop_expired()
-        found = []
+        queues = []
         for tool in sorted({*self._queued, *self._running}):
             oldest = self._oldest(tool)
             age = max(0.0, now - oldest.record.created) if oldest is not None else 0.0
-            found.append(TaskQueue(tool, self._queued[tool], self._running[tool], age))
-        return found
+            queues.append(TaskQueue(tool, self._queued[tool], self._running[tool], age))
+        return queues
 
     async def expire(self) -> TaskChange:
         self._drop_expired()

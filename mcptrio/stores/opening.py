@@ -141,11 +141,11 @@ def _opener(scheme: str) -> StoreOpener:
 
 
 def _find_entry_point(group: str, scheme: str) -> EntryPoint:
-    found = entry_points(group=group)
-    for each in found:
+    points = entry_points(group=group)
+    for each in points:
         if each.name == scheme:
             return each
     if scheme in _EXTRAS:
         raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
-    known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
+    known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in points)})
     raise ConfigError(f"store: no installed distribution has the scheme {quote_name(scheme)}{suggest(scheme, known)}")

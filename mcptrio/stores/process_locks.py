@@ -104,7 +104,7 @@ class ProcessRegistry:
             try:
                 descriptor = os.open(self._lock_file(id), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
-                raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
+                raise StoreFailed(f"{self._lock_file(id)}: cannot be created: {error.strerror}") from error
             # Another process may take the new file for abandoned and remove it before it is locked.
             is_entered = False
             try:

@@ -112,7 +112,7 @@ class SQLiteBus:
     async def _poll(self) -> None:
         seen = self._seen
         self._seen, streams, messages, is_complete = await self._database.read(
-            partial(_found, seen=seen, writer=self._writer)
+            partial(_read_new_entries, seen=seen, writer=self._writer)
         )
         for topic, message in messages:
             if topic != _LOST_TOPIC:
@@ -138,7 +138,7 @@ def newest_ids(connection: sqlite3.Connection) -> Newest:
     return Newest(rows.get("events", 0), rows.get("messages", 0))
 
 
-def _found(
+def _read_new_entries(
     connection: sqlite3.Connection, *, seen: Newest, writer: str
 ) -> tuple[Newest, list[tuple[str, str]], list[tuple[str, bytes]], bool]:
     """Return the newest ids, the streams and the messages after ``seen``, and True if none of these is missing."""

@@ -94,8 +94,8 @@ class SQLiteEventStore:
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
-        wanted = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
-        position = await self._database.write(partial(self._append, wanted=wanted))
+        work = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
+        position = await self._database.write(partial(self._append, work=work))
         self._wake(session, stream)
         return StoredEvent(id_of(stream, position), data[-1])
 
@@ -110,10 +110,10 @@ class SQLiteEventStore:
         self._wake(session, stream)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        found = read_event_id(event_id)
-        if found is None:
+        place = read_event_id(event_id)
+        if place is None:
             return None
-        stream, position = found
+        stream, position = place
         page = await self._database.read(
             partial(_page, session=session, stream=stream, position=position + 1, known=True)
         )
@@ -124,11 +124,11 @@ class SQLiteEventStore:
         return page if page is not None else ([], False)
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
-        return await self._database.read(partial(_completed_after, session=session, stream=stream))
+        return await self._database.read(partial(_later_completed_streams, session=session, stream=stream))
 
     async def put(self, session: str, message: bytes) -> None:
-        wanted = _Append(session=session, stream=INBOX, data=(message,), last=False, will=None, now=self._clock.now())
-        await self._database.write(partial(self._append, wanted=wanted))
+        work = _Append(session=session, stream=INBOX, data=(message,), last=False, will=None, now=self._clock.now())
+        await self._database.write(partial(self._append, work=work))
         if self._bus is not None:
             self._bus.publish(session_topic(session), INBOX_MESSAGE)
 
@@ -180,20 +180,20 @@ class SQLiteEventStore:
         row = _stream_row(connection, session, stream)
         if row is not None and not row.complete:
             last = _Append(session=session, stream=stream, data=(row.will,), last=True, will=None, now=now)
-            self._append(connection, wanted=last)
+            self._append(connection, work=last)
 
-    def _append(self, connection: sqlite3.Connection, *, wanted: _Append) -> int:
+    def _append(self, connection: sqlite3.Connection, *, work: _Append) -> int:
         """Append events; return the position of the last. Positions, sums and deletions are part of one transaction."""
-        session, now, count = wanted.session, wanted.now, len(wanted.data)
-        size = sum(map(len, wanted.data)) + count * _EVENT_COST
+        session, now, count = work.session, work.now, len(work.data)
+        size = sum(map(len, work.data)) + count * _EVENT_COST
         # Every process may put messages into an inbox, so no process is its writer.
-        writer = "" if wanted.stream == INBOX else self._processes.id
-        row = _stream_row(connection, session, wanted.stream)
+        writer = "" if work.stream == INBOX else self._processes.id
+        row = _stream_row(connection, session, work.stream)
         if row is None:
             key = connection.execute(
                 "INSERT INTO streams (session, name, first, next, complete, touched, will, writer)"
                 " VALUES (?, ?, 0, 0, 0, ?, x'', ?)",
-                (session, wanted.stream, now, writer),
+                (session, work.stream, now, writer),
             ).lastrowid
             assert key is not None
             row = _StreamRow(key, 0, 0, 0, b"", writer)
@@ -201,13 +201,13 @@ class SQLiteEventStore:
             raise ConnectionClosed("the stream is complete")
         connection.executemany(
             "INSERT INTO events (stream, position, data) VALUES (?, ?, ?)",
-            [(row.key, at, data) for at, data in enumerate(wanted.data, row.next)],
+            [(row.key, at, data) for at, data in enumerate(work.data, row.next)],
         )
         following = row.next + count
-        will = b"" if wanted.last else row.will if wanted.will is None else wanted.will
+        will = b"" if work.last else row.will if work.will is None else work.will
         connection.execute(
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
-            (following, wanted.last, now, will, writer, row.key),
+            (following, work.last, now, will, writer, row.key),
         )
         kept = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"
@@ -278,7 +278,7 @@ def _page(
     return events, bool(row.complete) and following >= row.next
 
 
-def _completed_after(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
+def _later_completed_streams(connection: sqlite3.Connection, *, session: str, stream: str) -> list[str]:
     rows = connection.execute(
         "SELECT later.name FROM streams AS one JOIN streams AS later USING (session)"
         " WHERE session = ? AND one.name = ? AND later.key > one.key AND later.complete ORDER BY later.key",

@@ -225,11 +225,11 @@ def _make(path: Path) -> None:
     except FileExistsError:
         # Never open an existing file here: closing it would release the locks that SQLite holds in this process
         # (sqlite.org/howtocorrupt.html section 2.2).
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise StoreFailed(f"{path}: expected a file, got something else") from None
-        if os.name == "posix" and found.st_mode & 0o077:
-            mode = stat.S_IMODE(found.st_mode)
+        if os.name == "posix" and status.st_mode & 0o077:
+            mode = stat.S_IMODE(status.st_mode)
             _log.warning("%s: accessible to other users and contains user data: mode=%o, run chmod 600", path, mode)
 
 

@@ -84,7 +84,7 @@ class SQLiteSessionStore:
             self._uses[id] = now
             if len(self._uses) % _MAX_USES == 0:
                 try:
-                    await self._write_with_uses(_nothing)
+                    await self._write_with_uses(_do_nothing)
                 except StoreFailed as error:
                     # The record was found, so the request continues; the uses are stored later.
                     _log.error("%s", error)
@@ -164,7 +164,7 @@ def _update_uses(connection: sqlite3.Connection, uses: Mapping[str, float]) -> N
     connection.executemany("UPDATE sessions SET used = max(used, ?) WHERE id = ?", rows)
 
 
-def _nothing(_: sqlite3.Connection) -> None:
+def _do_nothing(_: sqlite3.Connection) -> None:
     pass
 
 

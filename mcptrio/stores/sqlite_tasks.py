@@ -270,8 +270,8 @@ def _count(connection: sqlite3.Connection, tool: str, now: float) -> int:
 
 
 def _has_queued(connection: sqlite3.Connection, tool: str) -> bool:
-    found = connection.execute("SELECT 1 FROM tasks WHERE state = 'queued' AND tool = ? LIMIT 1", (tool,)).fetchone()
-    return found is not None
+    row = connection.execute("SELECT 1 FROM tasks WHERE state = 'queued' AND tool = ? LIMIT 1", (tool,)).fetchone()
+    return row is not None
 
 
 def _take_back(connection: sqlite3.Connection, *, token: str) -> TaskChange:

@@ -54,8 +54,8 @@ class FileTokenStore:
         Raises:
             StoreFailed: Other users can access the file, or it is malformed.
         """
-        found = (await self._in_thread(self._read)).get(key)
-        return found if isinstance(found, dict) else None
+        credentials = (await self._in_thread(self._read)).get(key)
+        return credentials if isinstance(credentials, dict) else None
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:
         """Store a value.
@@ -185,23 +185,23 @@ class FileTokenStore:
             temporary.unlink(missing_ok=True)
 
 
-def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+def _check_private(path: Path, status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
     """Check the type, owner and mode of a file or folder before it is used.
 
     Raises:
         StoreFailed: It has another type, belongs to another user, or is accessible to others.
     """
     is_folder = is_kind is stat.S_ISDIR
-    if not is_kind(found.st_mode):
+    if not is_kind(status.st_mode):
         raise StoreFailed(f"{path}: expected a {'folder' if is_folder else 'regular file'}, got something else")
     # Windows has no modes; a folder in the user's profile is private by default.
     if sys.platform == "win32":
         return
-    if found.st_uid != os.geteuid():
-        raise StoreFailed(f"{path}: expected your own file or folder, got one of user {found.st_uid}")
-    if found.st_mode & _OTHERS_ACCESS:
+    if status.st_uid != os.geteuid():
+        raise StoreFailed(f"{path}: expected your own file or folder, got one of user {status.st_uid}")
+    if status.st_mode & _OTHERS_ACCESS:
         mode = "700" if is_folder else "600"
         raise StoreFailed(
-            f"{path}: expected access for its owner only, got mode {stat.S_IMODE(found.st_mode):o}: "
+            f"{path}: expected access for its owner only, got mode {stat.S_IMODE(status.st_mode):o}: "
             f"run chmod {mode}; other users may have read its contents"
         )

@@ -74,10 +74,10 @@ class KeyringTokenStore:
 
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self._folder.lstat()
+        status = self._folder.lstat()
         # In a shared folder for temporary files, another user may have created a folder of this name.
-        if sys.platform != "win32" and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
-            raise StoreFailed(f"{self._folder}: expected your own folder, got user {found.st_uid}'s")
+        if sys.platform != "win32" and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
+            raise StoreFailed(f"{self._folder}: expected your own folder, got user {status.st_uid}'s")
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
         """Return the value of a key, or ``None``.
@@ -86,8 +86,8 @@ class KeyringTokenStore:
             StoreFailed: The system has no keyring, or it is locked.
             ConfigError: The extra is not installed.
         """
-        found = await self._in_thread(lambda ring: ring.get(f"key:{key}"))
-        return found if isinstance(found, dict) else None
+        credentials = await self._in_thread(lambda ring: ring.get(f"key:{key}"))
+        return credentials if isinstance(credentials, dict) else None
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:
         """Store a value.
@@ -186,8 +186,8 @@ class _Ring:
         return True
 
     def listed(self) -> list[str]:
-        found = self.get(_KEYS_ENTRY)
-        return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
+        keys = self.get(_KEYS_ENTRY)
+        return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
 
     def _read(self, name: str) -> Any:
         text = self._call(self._ring.get_password, name)

@@ -18,10 +18,10 @@ def scheme_of(url: str) -> str:
     Raises:
         ConfigError: The URL has no scheme, or the path of a file is missing.
     """
-    found = _SCHEME.match(url)
-    if found is None and url == "memory":
+    match = _SCHEME.match(url)
+    if match is None and url == "memory":
         return url
-    scheme = found[1].lower() if found is not None else ""
+    scheme = match[1].lower() if match is not None else ""
     if scheme in ("", "memory") or url.lower() == "sqlite:":
         expected = "memory, sqlite:PATH, redis://HOST:PORT or postgresql://USER@HOST/DATABASE"
         raise ConfigError(f"store: expected {expected}, got {_without_password(url)!r}")

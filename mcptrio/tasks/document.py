@@ -86,14 +86,14 @@ class TaskDocument:
 
     def created(self, record: TaskRecord) -> CreateTaskResult:
         """Return the result that tells the client of the task."""
-        return CreateTaskResult(**self._common(record))
+        return CreateTaskResult(**self._common_fields(record))
 
     def shown(self, record: TaskRecord, revision: Revision) -> GetTaskResult:
         """Return the result of ``tasks/get`` for a client of a revision."""
         if self._is_cancelled_for(revision):
-            return GetTaskResult(**{**self._common(record), "status": "cancelled", "status_message": _CANCELLED})
+            return GetTaskResult(**{**self._common_fields(record), "status": "cancelled", "status_message": _CANCELLED})
         return GetTaskResult(
-            **self._common(record),
+            **self._common_fields(record),
             input_requests=self.questions_in(revision) if self.status == "input_required" else None,
             result=self._result_in(revision),
             error=dict(self.error) if self.error is not None else None,
@@ -140,7 +140,7 @@ class TaskDocument:
         # In the extension, a task may end in another way after it was cancelled.
         return self.is_cancelled and revision.tasks is TaskCreation.BY_CLIENT
 
-    def _common(self, record: TaskRecord) -> dict[str, Any]:
+    def _common_fields(self, record: TaskRecord) -> dict[str, Any]:
         return {
             "task_id": record.id,
             "status": self.status,

@@ -202,7 +202,7 @@ class RunningTask:
         self._woken.set()
 
     async def _begin(self) -> None:
-        """Before the handler of a task that cannot be resumed begins, store that it has begun."""
+        """Store that the handler has begun, before it begins, if the task cannot be resumed."""
         backoff = Backoff(0.2, 5.0)
         while self.is_movable and not self._is_resumable:
             try:
@@ -210,7 +210,7 @@ class RunningTask:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 self._has_begun = True
             except StoreFailed as error:
-                _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
+                _log.warning("task start delayed, the store failed: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
     async def _synchronize(self) -> None:
@@ -232,7 +232,7 @@ class RunningTask:
                 # The data are too large, so the client would never see the question.
                 self.scope.fail(error)
             except StoreFailed as error:
-                _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                _log.warning("task state not stored, trying again: task=%s: %s", self.id[:6], error)
                 self._is_unsaved = True
                 self._woken.set()
                 await trio.sleep(backoff.next_pause())
@@ -254,7 +254,9 @@ class RunningTask:
         return record.state is TaskState.RUNNING and record.fence == self._record.fence
 
     def _note_lost(self) -> None:
-        _log.warning("a task is no longer held by this process: task=%s tool=%s", self.id[:6], self._record.tool)
+        _log.warning(
+            "task lost, another process holds it or it has expired: task=%s tool=%s", self.id[:6], self._record.tool
+        )
         self.is_lost = True
         self.scope.cancel("the task has expired, or another process runs it")
 
@@ -277,12 +279,14 @@ class RunningTask:
         """Store the open questions for the client, if they have changed."""
         unstructure = self.scope.request.peer.revision.unstructure
         # While a side effect is running, new questions wait for its result.
-        shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
-        for key in shown:
+        open_questions = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
+        for key in open_questions:
             self._inherited_questions.pop(key, None)
         # A client answers a question once, so an answer to an inherited question must be stored even before the handler
         # has asked it again.
-        questions = self._inherited_questions | {key: unstructure(question.wire) for key, question in shown.items()}
+        questions = self._inherited_questions | {
+            key: unstructure(question.wire) for key, question in open_questions.items()
+        }
         if questions != self._questions:
             self._questions = questions
             self._is_unsaved = True
@@ -330,13 +334,13 @@ class RunningTask:
                 return
             except Overloaded as error:
                 if is_replaced:
-                    _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
+                    _log.error("task end not stored: task=%s: %s", self.id[:6], error)
                     return
                 # The result is too large for the store, so the task fails with that reason.
                 is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
-                _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                _log.warning("task end not stored, trying again: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
     def _document_for_queue(self, document: TaskDocument) -> TaskDocument:
@@ -357,7 +361,7 @@ class RunningTask:
             return lambda document: evolve(document, status="completed", result=result, **common)
         error = self.scope.error
         if isinstance(outcome, Failure):
-            error = outcome.error if isinstance(outcome.error, MCPError) else self._internal(outcome.error)
+            error = outcome.error if isinstance(outcome.error, MCPError) else self._internal_error(outcome.error)
         if error is None:
             common["message"] = self.scope.reason
             return lambda document: evolve(document, status="cancelled", **common)
@@ -368,7 +372,7 @@ class RunningTask:
         common["message"] = error.message
         return lambda document: evolve(document, status="failed", error=wire, **common)
 
-    def _internal(self, error: BaseException) -> MCPError:
+    def _internal_error(self, error: BaseException) -> MCPError:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")

@@ -122,7 +122,7 @@ class Tasks:
                             next_expiry = trio.current_time() + _EXPIRE_SECONDS
                             await self.store.expire()
                     except StoreFailed as error:
-                        _log.warning("cannot claim queued tasks: %s", error)
+                        _log.warning("queued tasks not claimed: %s", error)
                 with trio.move_on_after(self._search_interval):
                     await self._woken.wait()
                 self._woken = trio.Event()
@@ -262,13 +262,13 @@ class Tasks:
         while True:
             record = await self.find(scope, id)
             document = TaskDocument.decode(record.data)
-            found = {key: responses[key] for key in document.questions if key in responses}
-            if not found or record.state is TaskState.ENDED:
+            answers = {key: responses[key] for key in document.questions if key in responses}
+            if not answers or record.state is TaskState.ENDED:
                 return
-            questions = {key: wire for key, wire in document.questions.items() if key not in found}
+            questions = {key: wire for key, wire in document.questions.items() if key not in answers}
             changed = evolve(
                 document,
-                answers={**document.answers, **found},
+                answers={**document.answers, **answers},
                 questions=questions,
                 status="input_required" if questions else "working",
                 updated=time.time(),
@@ -307,10 +307,10 @@ class Tasks:
 
     def cancel_here(self, prefix: str, reason: str) -> bool:
         """Cancel a task that this process runs. See :meth:`mcptrio.Server.cancel_task`."""
-        found = [task for task in self._running if task.id[:6] == prefix]
-        for task in found:
+        tasks = [task for task in self._running if task.id[:6] == prefix]
+        for task in tasks:
             task.scope.cancel(reason)
-        return bool(found)
+        return bool(tasks)
 
     # Private
 
@@ -368,7 +368,7 @@ class Tasks:
                 except InvalidParams:
                     return  # The task has expired.
                 except StoreFailed as error:
-                    _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
+                    _log.warning("task not cancelled, trying again: task=%s: %s", id[:6], error)
                     await trio.sleep(backoff.next_pause())
 
     def _scope_of(self, request: RequestReceived, scope: RequestScope, policy: TaskPolicy) -> RequestScope:

@@ -48,8 +48,8 @@ def carrier_of(within: Context | None = None) -> dict[str, str]:
 
 def span_in(within: Context) -> SpanContext | None:
     """Return the span of a context; ``None`` if it has no valid span."""
-    found = trace.get_current_span(within).get_span_context()
-    return found if found.is_valid else None
+    context = trace.get_current_span(within).get_span_context()
+    return context if context.is_valid else None
 
 
 def links_to(*spans: SpanContext | None) -> list[Link]:

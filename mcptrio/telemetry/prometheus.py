@@ -61,15 +61,15 @@ class PrometheusMetrics:
         return generate_latest(self._registry)
 
     def families(self) -> Iterator[Metric]:
-        found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for instrument, value, labels in self._read():
-            family = found.get(instrument.name)
+            family = families.get(instrument.name)
             if family is None:
                 make = CounterMetricFamily if instrument.kind == "counter" else GaugeMetricFamily
                 family = make(_prometheus_name(instrument), instrument.description, labels=_labels(instrument))
-                found[instrument.name] = family
+                families[instrument.name] = family
             family.add_metric([labels.get(name, "") for name in instrument.labels], value)
-        yield from found.values()
+        yield from families.values()
 
 
 class _Readings:

@@ -41,10 +41,10 @@ class SpanContents:
         """Return arguments or a result as JSON without secrets."""
         size = len(orjson.dumps(value, default=str))
         if size > _MAX_SEARCHED_BYTES:
-            return _left_out(size)
+            return _omission_note(size)
         kept, _ = self._redactor.arguments({"": value})
         text = self._redact(orjson.dumps(kept[""], default=str).decode())
-        return text if len(text) <= _MAX_BYTES else _left_out(len(text))
+        return text if len(text) <= _MAX_BYTES else _omission_note(len(text))
 
     def message(self, message: str, arguments: Any) -> str:
         """Return the message of an error, without secrets and without those of the arguments."""
@@ -58,5 +58,5 @@ class SpanContents:
         return self._redact(text)[:_MAX_CHARS]
 
 
-def _left_out(size: int) -> str:
+def _omission_note(size: int) -> str:
     return f"[left out: {size} bytes]"

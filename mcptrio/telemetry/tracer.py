@@ -111,8 +111,8 @@ class OTelTracer:
         self, message: Request | Notification, *, revision: str | None = None, to: str | None = None
     ) -> AbstractContextManager[TraceOutcome]:
         params = message.params or {}
-        given = params.get("_meta")
-        parent = self._parent(given if isinstance(given, dict) else None)
+        meta = params.get("_meta")
+        parent = self._parent(meta if isinstance(meta, dict) else None)
         attributes: Attributes = dict(_network_of(to)) if to is not None else {}
         name = _describe(message.method, params, attributes)
         if revision is not None:
@@ -128,7 +128,7 @@ class OTelTracer:
         if isinstance(joined, _JoinedTrace) and joined.parent is None:
             joined.parent = span.get_span_context()
         # The caller may keep its params, so they are not changed.
-        members = {**given, **carrier_of(within)} if isinstance(given, dict) else carrier_of(within)
+        members = {**meta, **carrier_of(within)} if isinstance(meta, dict) else carrier_of(within)
         if members:
             message.params = {**params, "_meta": members}
         measure = partial(self._measure, attributes, trio.current_time())
@@ -197,7 +197,7 @@ class OTelTracer:
         links = links_to(http, surrounding) if http is not None or surrounding is not None else []
         return parent, links, dict(network)
 
-    def _parent(self, given: Mapping[str, Any] | None) -> Context:
+    def _parent(self, meta: Mapping[str, Any] | None) -> Context:
         """Return the parent of a message to send: the current span, the joined trace, or the caller's own context."""
         current = context.get_current()
         if span_in(current) is not None:
@@ -205,7 +205,7 @@ class OTelTracer:
         joined = context.get_value(_TRACE, current)
         if isinstance(joined, _JoinedTrace) and joined.parent is not None:
             return trace.set_span_in_context(trace.NonRecordingSpan(joined.parent), current)
-        return context_from(given) if given and "traceparent" in given else current
+        return context_from(meta) if meta and "traceparent" in meta else current
 
 
 def _member(params: Any, name: str) -> Any:

@@ -90,7 +90,7 @@ def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool
             connection.
     """
     if (after is None) == (after_bytes is None):
-        raise ValueError("cut: expected one of after and after_bytes")
+        raise ValueError("cut: expected either after or after_bytes, got both or neither")
     if min(after or 0, after_bytes or 0) < 0:
         raise ValueError(f"cut: expected 0 or more, got {after if after is not None else after_bytes}")
     return Fault(kind="cut", after=after, after_bytes=after_bytes, clean=clean)

@@ -81,7 +81,7 @@ class FaultyChannel:
                 await self._close_wrapped()
                 if self._end.clean:
                     raise trio.EndOfChannel
-                raise self._broken()
+                raise self._cut_error()
             with trio.CancelScope() as self._waiting:
                 if self._head is not None:
                     await trio.sleep_until(self._head_due)
@@ -97,7 +97,7 @@ class FaultyChannel:
         await trio.lowlevel.checkpoint()
         if self._end is not None:
             await self._close_wrapped()
-            raise self._broken()
+            raise self._cut_error()
         outgoing: list[Any] = []
         end: Fault | None = None
         for message in messages:
@@ -145,7 +145,7 @@ class FaultyChannel:
         self._end = fault
         self._waiting.cancel()
 
-    def _broken(self) -> ConnectionClosed:
+    def _cut_error(self) -> ConnectionClosed:
         assert self._end is not None
         after = f"{self._end.after} messages" if self._end.after is not None else f"{self._end.after_bytes} bytes"
         return ConnectionClosed(f"the test has cut the channel after {after}")

@@ -94,12 +94,12 @@ class KillableServer:
 
 @asynccontextmanager
 async def open_killable(
-    parts: ServerSpec, *, handlers: Handlers | None = None, options: Mapping[str, Any] | None = None
+    spec: ServerSpec, *, handlers: Handlers | None = None, options: Mapping[str, Any] | None = None
 ) -> AsyncIterator[KillableServer]:
     """Run a server with tasks, in memory, inside the context.
 
     Args:
-        parts: The description of the server.
+        spec: The description of the server.
         handlers: Answer the questions of the server.
         options: Further arguments of ``mcptrio.connect``.
 
@@ -108,7 +108,7 @@ async def open_killable(
         ConfigError: The description is invalid.
     """
     async with open_hidden_nursery() as nursery:
-        killable = KillableServer(parts, nursery, handlers=handlers, options=options or {})
+        killable = KillableServer(spec, nursery, handlers=handlers, options=options or {})
         await killable.resume()
         yield killable
         nursery.cancel_scope.cancel()
@@ -154,11 +154,11 @@ class _Tasks:
     async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
         if self._is_dead:
             raise StoreFailed("the server was killed")
-        return self._note(await self._store.create(record, keep=keep))
+        return self._note_claim(await self._store.create(record, keep=keep))
 
     async def claim(self, tools: Mapping[str, int]) -> TaskRecord | None:
         record = await self._store.claim(tools) if not self._is_dead else None
-        return self._note(record) if record is not None else None
+        return self._note_claim(record) if record is not None else None
 
     async def load(self, id: str) -> TaskRecord | None:
         return await self._store.load(id) if not self._is_dead else None
@@ -175,7 +175,7 @@ class _Tasks:
     async def expire(self) -> int:
         return await self._store.expire()
 
-    def _note(self, record: TaskRecord) -> TaskRecord:
+    def _note_claim(self, record: TaskRecord) -> TaskRecord:
         if record.state is TaskState.RUNNING:
             self._held[record.id] = record.fence
         return record
@@ -200,10 +200,10 @@ class _Effects:
     async def claim(self, call: str, key: str) -> EffectClaim:
         if (call, key) in self._lost:
             return EffectClaim(EffectState.LOST)
-        found = await self._store.claim(call, key)
-        if found.state is EffectState.CLAIMED:
+        effect = await self._store.claim(call, key)
+        if effect.state is EffectState.CLAIMED:
             self._claimed.add((call, key))
-        return found
+        return effect
 
     async def finish(self, call: str, key: str, result: bytes, keep: float = 3600.0) -> None:
         if not self._is_dead:

@@ -145,11 +145,11 @@ def _possible_children() -> list[Path]:
 
 
 def _descriptors() -> dict[int, str]:
-    found: dict[int, str] = {}
+    descriptors: dict[int, str] = {}
     with suppress(FileNotFoundError), os.scandir("/proc/self/fd") as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # the descriptor of the listing itself
                 target = os.readlink(entry.path)
                 if target not in _OPENED_BY_RUNTIME and not target.startswith(f"/proc/{os.getpid()}/"):
-                    found[int(entry.name)] = target
-    return found
+                    descriptors[int(entry.name)] = target
+    return descriptors

@@ -126,9 +126,9 @@ async def _mcp_served(
     _mcp_wire: Recording | None,
 ) -> AsyncIterator[Served]:
     mcp_case = mcp_case.beside(request.path)
-    parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    spec = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
     try:
-        async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
+        async with testing.open_served(spec, mcp_case, recording=_mcp_wire) as served:
             yield served
     except (ConfigError, PluginError) as error:
         failure = error
@@ -197,11 +197,11 @@ async def mcp_tasks(
     _mcp_script: Script | None,
 ) -> AsyncIterator[KillableServer]:
     """A server with a client, in memory, that the test can kill and resume; its tasks survive."""
-    parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    spec = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
     options = {"revision": mcp_case.revision, **mcp_client_options}
     async with (
         nullcontext() if _mcp_script is None else _mcp_script.watched(),
-        testing.open_killable(parts, handlers=mcp_handlers, options=options) as killable,
+        testing.open_killable(spec, handlers=mcp_handlers, options=options) as killable,
     ):
         yield killable
 

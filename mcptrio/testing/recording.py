@@ -67,20 +67,22 @@ class Recording:
             AssertionError: The file is missing or different.
         """
         file = self._folder / path
-        found = self.json(replace) if file.suffix == ".json" else self.text(replace)
+        actual = self.json(replace) if file.suffix == ".json" else self.text(replace)
         expected = file.read_text("utf-8") if file.exists() else None
-        if found == expected:
+        if actual == expected:
             return
         if self._update:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(found, "utf-8")
+            file.write_text(actual, "utf-8")
             self.rewritten.append(file)
         elif expected is None:
             raise AssertionError(f"no such snapshot: {file}; pytest --mcp-update-snapshots writes it")
         else:
-            lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), str(path), "the wire", lineterm="")
-            shown = "\n".join(lines)
-            raise AssertionError(f"the messages differ from {path}; --mcp-update-snapshots writes it again\n{shown}")
+            lines = difflib.unified_diff(expected.splitlines(), actual.splitlines(), str(path), "the wire", lineterm="")
+            difference = "\n".join(lines)
+            raise AssertionError(
+                f"the messages differ from {path}; --mcp-update-snapshots writes it again\n{difference}"
+            )
 
 
 class RecordingChannel:

@@ -100,8 +100,8 @@ class Script:
         Args:
             values: Values by name; or a function of the form that returns values, ``form.decline()`` or the like.
         """
-        shown = _short_repr(values) if values is not None else ""
-        return self._add("elicit", shown, ("form",), partial(_fill_in, values), about, after)
+        answer_text = _short_repr(values) if values is not None else ""
+        return self._add("elicit", answer_text, ("form",), partial(_fill_in, values), about, after)
 
     def open_url(self, *, about: str | None = None, after: float = 0.0) -> Script:
         """Agree to open a URL. Nothing is opened."""

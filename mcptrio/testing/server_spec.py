@@ -32,7 +32,7 @@ __all__ = ["ServerSpec", "open_spec", "pickle_spec"]
 
 @frozen(kw_only=True)
 class ServerSpec:
-    """The parts of a server under test.
+    """The description of a server under test.
 
     Args:
         plugins: Modules and objects; names of installed plugins; paths of files.
@@ -77,7 +77,7 @@ class ServerSpec:
 
 
 @contextmanager
-def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
+def pickle_spec(spec: ServerSpec) -> Iterator[Path]:
     """Write a spec to a file that exists inside the context.
 
     Raises:
@@ -85,7 +85,7 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
     """
     buffer = io.BytesIO()
     packer = _Packer(buffer)
-    by_fixture = {"mcp_plugins": parts.plugins, "mcp_config": parts.config, "mcp_server_options": parts.options}
+    by_fixture = {"mcp_plugins": spec.plugins, "mcp_config": spec.config, "mcp_server_options": spec.options}
     # Each part is pickled separately, so that the error names the fixture to change.
     for name, part in by_fixture.items():
         try:
@@ -96,7 +96,7 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
                 "expected modules, names, paths, or objects that can be pickled"
             ) from error
     with tempfile.TemporaryDirectory(prefix="mcptrio-") as folder:
-        file = Path(folder) / "parts"
+        file = Path(folder) / "spec"
         file.write_bytes(pickle.dumps((sys.path, packer.files, buffer.getvalue())))
         yield file
 
@@ -119,17 +119,17 @@ class _Packer(pickle.Pickler):
     def persistent_id(self, obj: Any) -> str | None:
         if not isinstance(obj, ModuleType):
             return None
-        self._note(obj.__name__)
+        self._note_file(obj.__name__)
         return obj.__name__
 
     def reducer_override(self, obj: Any) -> Any:
         module = getattr(obj, "__module__", None)
         if isinstance(module, str):
-            self._note(module)
+            self._note_file(module)
         # pickle itself packs the object.
         return NotImplemented
 
-    def _note(self, name: str) -> None:
+    def _note_file(self, name: str) -> None:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None:
             self.files[name] = file

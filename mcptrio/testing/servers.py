@@ -123,12 +123,12 @@ class Served:
 
 @asynccontextmanager
 async def open_served(
-    parts: ServerSpec, case: Case | None = None, *, recording: Recording | None = None
+    spec: ServerSpec, case: Case | None = None, *, recording: Recording | None = None
 ) -> AsyncIterator[Served]:
     """Run a server over the transport of a case, inside the context.
 
     Args:
-        parts: The description of the server.
+        spec: The description of the server.
         case: Revision and transport; by default the newest revision in memory.
         recording: Records the messages of the clients; only in memory.
 
@@ -143,28 +143,28 @@ async def open_served(
         yield Served(case, Command(args=args), None, recording, read_replay(Path(case.recording)))
         return
     if case.replay:
-        settings: ServerSettings = parts.options.get("settings") or ServerSettings()
+        settings: ServerSettings = spec.options.get("settings") or ServerSettings()
         # A server that may not suspend handlers replays them with the client's answers.
         settings = evolve(settings, limits=evolve(settings.limits, parked=0))
-        parts = evolve(parts, options={**parts.options, "settings": settings})
+        spec = evolve(spec, options={**spec.options, "settings": settings})
     if case.transport == "stdio":
-        with pickle_spec(parts) as file:
+        with pickle_spec(spec) as file:
             # The child sees the environment variables that a test sets with monkeypatch, as a server in memory does.
             command = Command(args=(sys.executable, "-m", "mcptrio.testing.child", str(file)), inherit_env=True)
             yield Served(case, command, None, None)
         return
-    server = parts.make()
+    server = spec.make()
     if case.transport == "memory":
         async with server.open():
             with waiting_for_threads(server.supervisor.threads):
                 yield Served(case, server, server, recording)
     else:
-        async with _listening(server) as url:
+        async with _serve_on_free_port(server) as url:
             yield Served(case, url, server, None)
 
 
 @asynccontextmanager
-async def _listening(server: Server) -> AsyncIterator[str]:
+async def _serve_on_free_port(server: Server) -> AsyncIterator[str]:
     """Serve on a free port and yield the URL. At the end the server stops as on a signal."""
     shutdown, stopped = trio.Event(), trio.Event()
 

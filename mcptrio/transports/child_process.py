@@ -119,14 +119,14 @@ class ChildProcess:
         try:
             # WNOWAIT leaves the zombie. While it exists, its process id cannot become the id of another group, so
             # signals to the group reach only this one.
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             # Other code in this process has reaped the child, so its id may already belong to another process.
             self._gone = True
             return self._popen.wait()
-        if found is None:
+        if status is None:
             return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
     async def _wait_until_gone(self) -> None:
         await self.wait()

@@ -73,7 +73,9 @@ class ChildStderr:
     @property
     def last_lines(self) -> tuple[str, ...]:
         """The last lines that are not blank, at most :data:`LINES`."""
-        return tuple([_readable(line) for line in [*self._last, self._line] if line and not line.isspace()][-LINES:])
+        return tuple(
+            [_readable_line(line) for line in [*self._last, self._line] if line and not line.isspace()][-LINES:]
+        )
 
     async def listen(self) -> None:
         """Read until the end of the pipe, or until :meth:`close`."""
@@ -100,11 +102,11 @@ class ChildStderr:
         lines = [line[:LINE_BYTES] for line in lines if line and not line.isspace()]
         self._last.extend(lines[-LINES:])
         if self._own is not None:
-            await self._own.write("".join([_readable(line) + "\n" for line in lines]).encode())
+            await self._own.write("".join([_readable_line(line) + "\n" for line in lines]).encode())
         elif self._to != "drop":
             for first in range(0, len(lines), _LINES_PER_TURN):
                 for line in lines[first : first + _LINES_PER_TURN]:
-                    self._notify(_readable(line))
+                    self._notify(_readable_line(line))
                 await trio.lowlevel.checkpoint()
 
     def _notify(self, line: str) -> None:
@@ -151,5 +153,5 @@ class _OwnStderr:
             self._writer = None
 
 
-def _readable(line: bytes) -> str:
+def _readable_line(line: bytes) -> str:
     return _INVISIBLE.sub("", line.decode("utf-8", "replace"))

@@ -25,13 +25,13 @@ def raise_limit(connections: int) -> None:
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + RESERVE
+    limit = connections + RESERVE
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        limit = min(limit, hard)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (OSError, ValueError):
         pass  # macOS has a lower limit that getrlimit() does not report; the server then accepts fewer connections
 

@@ -242,13 +242,13 @@ class _Thread(Generic[_A, _B]):
     def _run(self) -> None:
         try:
             while (argument := self._jobs.get()) is not None:
-                self._token.run_sync_soon(self._done, outcome.capture(self._function, argument))
+                self._token.run_sync_soon(self._finish, outcome.capture(self._function, argument))
         except trio.RunFinishedError:
             pass  # trio.run has ended, so no task waits for the result
         finally:
             os.close(self._fd)
 
-    def _done(self, result: outcome.Value[_B] | outcome.Error) -> None:
+    def _finish(self, result: outcome.Value[_B] | outcome.Error) -> None:
         self._result = result
         self._waiting.unpark_all()
 

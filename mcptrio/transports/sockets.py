@@ -123,12 +123,12 @@ def keep_alive(stream: trio.SocketStream) -> None:
 
 def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise OSError(f"no address for host {host!r}: {error.strerror}") from error
     except UnicodeError as error:
         raise OSError(f"{host!r} is not a host name") from error
-    addresses: list[_Address] = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    addresses: list[_Address] = list(dict.fromkeys((family, address) for family, _, _, _, address in infos))
     attempt = 1
     while True:
         try:

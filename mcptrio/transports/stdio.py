@@ -49,7 +49,7 @@ async def open_stdio(
     """
     # If one of these is closed, the next file to be opened would get its number, which must not happen.
     reserved = {0, 1, _STDERR, stdin_fd, stdout_fd}
-    null = _outside(os.open(os.devnull, os.O_RDWR), reserved)
+    null = _duplicate_outside(os.open(os.devnull, os.O_RDWR), reserved)
     stderr = _STDERR if _is_standard(_STDERR) else null
     try:
         with (
@@ -84,12 +84,12 @@ def _redirect(fd: int, replacement: int, reserved: AbstractSet[int], *, restore:
     """
     # An open descriptor that is not standard belongs to another file, and is left alone.
     foreign = _is_open(fd) and not _is_standard(fd)
-    saved = _outside(os.dup(fd), reserved) if _is_standard(fd) else None
+    saved = _duplicate_outside(os.dup(fd), reserved) if _is_standard(fd) else None
     if not foreign:
         # Child processes inherit the replacement, not the original.
         os.dup2(replacement, fd, inheritable=fd <= _STDERR)
     try:
-        yield _outside(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
+        yield _duplicate_outside(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
     finally:
         if saved is not None:
             if restore:
@@ -99,7 +99,7 @@ def _redirect(fd: int, replacement: int, reserved: AbstractSet[int], *, restore:
             os.close(fd)
 
 
-def _outside(fd: int, reserved: AbstractSet[int]) -> int:
+def _duplicate_outside(fd: int, reserved: AbstractSet[int]) -> int:
     """Return a descriptor of the same file whose number is not reserved."""
     passed = []
     while fd in reserved:

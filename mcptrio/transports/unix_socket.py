@@ -160,7 +160,7 @@ def _require_stale(path: Path) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -48,7 +48,7 @@ def test_full_replay_cache_evicts_no_valid_proof() -> None:
     for number in range(50):
         assert replays.is_new(f"{number}:1", clock.now + 300)
 
-    with pytest.raises(Overloaded, match="too many proofs"):
+    with pytest.raises(Overloaded, match="too many DPoP proofs"):
         replays.is_new("more:1", clock.now + 300)
     assert not any(replays.is_new(f"{number}:1", clock.now + 300) for number in range(50))
 

@@ -276,7 +276,7 @@ async def test_flood_of_proofs_is_refused_and_evicts_no_proof() -> None:
     for _ in range(2):
         await guard.admit(proven(clock))
 
-    with pytest.raises(Overloaded, match="too many proofs"):
+    with pytest.raises(Overloaded, match="too many DPoP proofs"):
         await guard.admit(proven(clock))
     assert "jti" in (await refusal(guard, first))[2]["error_description"]
     clock.now += 301

@@ -207,7 +207,7 @@ async def test_token_without_the_required_scopes_gets_a_scope_challenge() -> Non
     assert refused.status == 403
     assert challenges_of(refused)["bearer"] == {
         "error": "insufficient_scope",
-        "error_description": "this needs more scopes: list read",
+        "error_description": "the request needs more scopes: list read",
         "scope": "list profile read",
         "resource_metadata": METADATA,
     }
@@ -475,7 +475,7 @@ async def test_refusal_is_logged_without_the_token(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO, "mcptrio.auth"):
         await refusal(server(), request("secret-token"))
 
-    assert "refused 203.0.113.7: invalid access token" in caplog.text
+    assert "request refused: client=203.0.113.7: invalid access token" in caplog.text
     assert "secret-token" not in caplog.text
 
 

@@ -59,7 +59,7 @@ async def test_log_names_the_reason_for_a_refused_token(
             await tokens.verify(old)
         for token in (lost, PREFIX + "x"):
             assert await tokens.verify(token) is None
-    assert [record.getMessage().partition("refused: ")[2] for record in caplog.records] == [
+    assert [record.getMessage().partition("tokens.json: ")[2] for record in caplog.records] == [
         "old: expired",
         "lost: revoked",
         "not in the file: never issued, or revoked earlier",
@@ -178,8 +178,8 @@ ENTRY = {"name": "ada", "hash": "0" * 64, "subject": "ada", "scopes": ["read"], 
         ({"format": 1}, "tokens: expected a list"),
         ({"format": 1, "tokens": [ENTRY] * 5001}, "at most 5000"),
         ({"format": 1, "tokens": [1]}, r"tokens\[0\]: expected an object"),
-        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "hash": "1" * 64}]}, "expected no name twice"),
-        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "name": "bob"}]}, "expected no hash twice"),
+        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "hash": "1" * 64}]}, "expected each name once"),
+        ({"format": 1, "tokens": [ENTRY, {**ENTRY, "name": "bob"}]}, "expected each hash once"),
         *(
             ({"format": 1, "tokens": [{**ENTRY, key: value}]}, rf"tokens\[0\]\.{key}: expected")
             for key, value in (

@@ -279,7 +279,7 @@ async def test_leaving_a_started_call_cancels_it() -> None:
         assert plugin.ended == ["cancelled"]
 
         assert [progress async for progress in call] == []
-        with trio.fail_after(30), pytest.raises(MCPTrioError, match="left before its result"):
+        with trio.fail_after(30), pytest.raises(MCPTrioError, match="ended before its result"):
             await call.result()
 
 

@@ -460,7 +460,7 @@ def test_typed_text_is_parsed_to_the_field_type(definition: dict[str, Any], type
         ({"type": "number"}, "nan", 'expected a number, got "nan"'),
         ({"type": "boolean"}, "perhaps", 'expected yes or no, got "perhaps"'),
         ({"type": "string", "enum": ["a", "A"]}, "3", 'expected one of "a", "A", got "3"'),
-        ({"type": "string", "enum": ["ab", "AB"]}, "Ab", 'expected one choice, got "Ab", which may be 2 of them'),
+        ({"type": "string", "enum": ["ab", "AB"]}, "Ab", 'expected one choice, got "Ab", which matches 2 of them'),
         ({"type": "string", "enum": ["3", "x"]}, "2", 'expected one of "3", "x", got "2"'),
         ({"type": "string", "enum": ["x"]}, "0", 'expected one of "x", got "0"'),
         (LETTERS, "a,z", 'expected any of "a", "b", "c, d", got "z"'),

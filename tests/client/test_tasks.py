@@ -462,7 +462,7 @@ async def test_server_that_asks_without_end_is_refused(autojump_clock: MockClock
         (state("working", taskId="t2"), "expected the state of task t1, got that of 't2'"),
         (state("working", taskId=7), "taskId"),
         ({"taskId": "t1", "status": "working"}, "createdAt"),
-        ({"resultType": "task", **state()}, "'task' has no meaning here"),
+        ({"resultType": "task", **state()}, "unexpected result type 'task'"),
     ],
 )
 async def test_malformed_state_ends_the_call(answer: Any, expected: str, autojump_clock: MockClock) -> None:
@@ -482,7 +482,7 @@ async def test_only_a_tool_call_may_be_answered_with_a_task(autojump_clock: Mock
     async with played() as (client, script), trio.open_nursery() as nursery:
 
         async def get() -> None:
-            with pytest.raises(RemoteProtocolError, match="'task' has no meaning here"):
+            with pytest.raises(RemoteProtocolError, match="unexpected result type 'task'"):
                 await client.get_prompt("work")
 
         nursery.start_soon(get)

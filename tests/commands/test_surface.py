@@ -146,9 +146,9 @@ def test_call_of_a_hidden_tool_names_the_missing_scope(folder: Path) -> None:
         hidden, unknown = (run("call", *where, tool, cwd=folder) for tool in ("dig", "dgi"))
         prompt = run("prompt", *where, "plan", cwd=folder)
 
-    assert hidden.stderr.decode() == "mcptrio: the server refused: this needs more scopes: dig (-32600)\n"
+    assert hidden.stderr.decode() == "mcptrio: the server refused: the request needs more scopes: dig (-32600)\n"
     assert unknown.stderr.decode().startswith("mcptrio: the server lists no tool `dgi`; ")
-    assert prompt.stderr.decode() == "mcptrio: the server refused: this needs more scopes: plan (-32600)\n"
+    assert prompt.stderr.decode() == "mcptrio: the server refused: the request needs more scopes: plan (-32600)\n"
 
 
 def test_endpoint_of_a_protected_server_is_suggested(folder: Path) -> None:

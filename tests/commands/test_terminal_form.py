@@ -356,8 +356,8 @@ def test_warnings_are_between_the_host_and_the_question() -> None:
         """\
 http://user@pay.example/
 Host: [ pay.example ]
-Warning: it carries a user name in front of the host, which can pass for a
-  host itself.
+Warning: it has a user name before the host, which can be mistaken for the
+  host.
 Warning: it is not encrypted (http): others may read along, and change the
   page.
 """

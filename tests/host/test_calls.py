@@ -45,8 +45,8 @@ async def test_tool_is_found_without_listing_before() -> None:
     ("name", "message"),
     [
         ("one_ecco", "no such tool: `one_ecco`; did you mean `one_echo`?"),
-        ("tow_echo", "no such tool: `tow_echo`, since there is no such server; did you mean `two`?"),
-        ("echo", "since there is no such server"),
+        ("tow_echo", "no such tool: `tow_echo`: no server has this prefix; did you mean `two`?"),
+        ("echo", "no server has this prefix"),
     ],
 )
 async def test_unknown_tool_is_refused_with_the_nearest(name: str, message: str) -> None:

@@ -361,7 +361,7 @@ async def test_record_that_cannot_be_read_is_read_later(start: Starter, caplog: 
     assert bus is not None
 
     bus.publish(session_topic(other.session), b"record 99 another-replica")
-    await eventually(lambda: "a session could not be looked up" in caplog.text)
+    await eventually(lambda: "session lookup failed" in caplog.text)
     store.is_away = False
 
     assert (await other.post(call("echo"))).json()["result"] == {"echo": {}}

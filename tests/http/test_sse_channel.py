@@ -189,9 +189,9 @@ async def test_broken_stream_raises_connection_closed() -> None:
         old.wire.hang_up()
 
         for _ in range(2):
-            with pytest.raises(ConnectionClosed, match="broke off"):
+            with pytest.raises(ConnectionClosed, match="cut off"):
                 await channel.receive()
-        with pytest.raises(ConnectionClosed, match="broke off"):
+        with pytest.raises(ConnectionClosed, match="cut off"):
             await channel.send([Notification("a")])
 
 

@@ -46,10 +46,10 @@ PING_REQUEST = Request(1, "ping")
     ("code", "reason", "message"),
     [
         (1000, "bye", ""),
-        (1001, "", "the server closed it: 1001 (going away)"),
-        (1008, "no\x1b[31m\nred", r"the server closed it: 1008 (policy violation): 'no\x1b[31m\nred'"),
-        (1013, "later", "the server closed it: 1013 (try again later): 'later'"),
-        (4000, "ours", "the server closed it: 4000: 'ours'"),
+        (1001, "", "the server closed the connection: 1001 (going away)"),
+        (1008, "no\x1b[31m\nred", r"the server closed the connection: 1008 (policy violation): 'no\x1b[31m\nred'"),
+        (1013, "later", "the server closed the connection: 1013 (try again later): 'later'"),
+        (4000, "ours", "the server closed the connection: 4000: 'ours'"),
     ],
 )
 async def test_close_codes_are_reported(code: int, reason: str, message: str) -> None:

@@ -123,8 +123,14 @@ async def test_calls_are_plain_unless_the_client_asks(serve: Serve) -> None:
     required = await peer.error("tools/call", {"name": "dig", "arguments": {}})
     never = await peer.error("tools/call", {"name": "look", "arguments": {}, "task": {}})
 
-    assert required == {"code": METHOD_NOT_FOUND, "message": "dig takes long: call it with `task`"}
-    assert never == {"code": METHOD_NOT_FOUND, "message": "look cannot be a task: call it without `task`"}
+    assert required == {
+        "code": METHOD_NOT_FOUND,
+        "message": "tool `dig` always runs as a task: add the parameter `task`",
+    }
+    assert never == {
+        "code": METHOD_NOT_FOUND,
+        "message": "tool `look` never runs as a task: omit the parameter `task`",
+    }
 
 
 @only(revisions=OLD, because=ONLY)

@@ -365,7 +365,7 @@ async def test_request_inside_a_shielded_scope_fails(serve: Serve, caplog: pytes
     peer = await serve(plugins=[Asking()], capabilities=FORMS)
 
     assert "shielded" in await peer.failure("shielded")
-    assert "outside shielded scopes" in caplog.text
+    assert "outside shielded cancel scopes" in caplog.text
 
 
 @only(revisions=SINCE_2025_11, because="before 2025-11-25 there are no pages")

@@ -259,7 +259,7 @@ async def test_hanging_exit_is_cancelled_and_the_others_continue(
     assert trio.current_time() == pytest.approx(3.5)
     assert happened[3:] == ["leave c", "leave a"]
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
-        "stuck: its lifespan was cancelled, because its end took too long"
+        "stuck: lifespan cancelled, its end exceeded the shutdown timeout"
     ]
 
 
@@ -277,7 +277,7 @@ async def test_shielded_exit_does_not_delay_other_exits(
         pass
 
     assert happened[2:] == ["leave a", "leave stuck"]
-    assert "stuck: its lifespan does not end although it was cancelled" in caplog.text
+    assert "stuck: lifespan left running, it did not end after its cancellation" in caplog.text
 
 
 async def test_failing_exit_is_logged_and_the_others_continue(caplog: pytest.LogCaptureFixture) -> None:

@@ -78,7 +78,7 @@ async def test_quotas_are_shared_by_all_replicas(autojump_clock: MockClock) -> N
     async with replicas(memory_stores(), config) as [one, two]:
         assert not await calls(one, 2, ANN)
         [refused] = await calls(two, 3, ANN)
-        assert "the quota of 4 a hour is used up" in refused.message
+        assert "quota of 4 requests per hour exceeded" in refused.message
         assert refused.data["retryAfter"] == pytest.approx(900, abs=1)
         begins = datetime.fromisoformat(refused.message.partition("possible at ")[2])
         assert (begins - datetime.now(UTC)).total_seconds() == pytest.approx(900, abs=60)
@@ -88,7 +88,7 @@ async def test_quotas_are_shared_by_all_replicas(autojump_clock: MockClock) -> N
         assert not await calls(two, 1, ANN)
         await trio.sleep(901)
         [refused] = await calls(two, 1, ANN)
-        assert "the quota of 6 a day is used up" in refused.message
+        assert "quota of 6 requests per day exceeded" in refused.message
         assert refused.data["retryAfter"] == pytest.approx(86_400 / 6 - 2703, abs=1)
 
 
@@ -113,9 +113,9 @@ async def test_weighted_tool_counts_as_several_requests_on_all_replicas(autojump
         assert not await calls(two, 1, ANN, "fail")
         await trio.sleep(10)
         [refused] = await calls(one, 1, ANN, "fail")
-        assert "the quota of 25 a day" in refused.message
+        assert "quota of 25 requests per day" in refused.message
         [refused] = await calls(one, 1, ANN, "write")
-        assert refused.message.startswith("this counts as 30 requests")
+        assert refused.message.startswith("the call counts as 30 requests")
 
 
 async def test_each_replica_enforces_its_share_while_the_store_fails(

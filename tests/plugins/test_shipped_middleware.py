@@ -112,13 +112,13 @@ async def test_quotas_are_enforced_per_caller(autojump_clock: trio.testing.MockC
         [refused] = await calls(running, 1, one)
         assert refused.data["retryAfter"] == pytest.approx(3000, abs=1)
         begins = datetime.fromisoformat(refused.message.partition("begins at ")[2])
-        assert "the quota of 3 a hour is used up" in refused.message
+        assert "quota of 3 requests per hour exceeded" in refused.message
         assert (begins - datetime.now(UTC)).total_seconds() == pytest.approx(3000, abs=60)
 
         await trio.sleep(3001)
         refused_by_day = await calls(running, 3, one)
         assert len(refused_by_day) == 1, "what was refused was not counted"
-        assert "a day" in refused_by_day[0].message
+        assert "per day" in refused_by_day[0].message
         assert refused_by_day[0].data["retryAfter"] == pytest.approx(86_400 - 3601, abs=1)
         await trio.sleep(86_400)
         assert not await calls(running, 3, one)
@@ -141,7 +141,7 @@ async def test_overrides_apply_to_their_subjects_and_clients(autojump_clock: tri
         assert len(await calls(running, 5, Principal(subject="someone"))) == 4
         await trio.sleep(10)
         [refused] = await calls(running, 1, Principal(subject="someone"))
-        assert "the quota of 2 a day" in refused.message
+        assert "quota of 2 requests per day" in refused.message
 
 
 async def test_users_of_one_client_share_its_limit(autojump_clock: trio.testing.MockClock) -> None:
@@ -165,9 +165,9 @@ async def test_weighted_tool_counts_as_several_requests(autojump_clock: trio.tes
         assert not await calls(running, 1, someone, "fail")
         await trio.sleep(9)
         [refused] = await calls(running, 1, someone, "fail")
-        assert "the quota of 25 a day" in refused.message
+        assert "quota of 25 requests per day" in refused.message
         [refused] = await calls(running, 1, someone, "write")
-        assert refused.message.startswith("this counts as 30 requests")
+        assert refused.message.startswith("the call counts as 30 requests")
 
 
 async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: trio.testing.MockClock) -> None:

@@ -193,7 +193,7 @@ async def test_end_of_a_task_is_stored_when_the_store_works_again(engine: str, f
 
         async with served.engine.faults[fault](0.0):
             (tmp_path / "go").touch()
-            await served.until_logged(0, "the end of a task could not be stored yet")
+            await served.until_logged(0, "task end not stored, trying again")
 
         with trio.fail_after(WAIT_TIMEOUT):
             # Until then the store may refuse reads too.

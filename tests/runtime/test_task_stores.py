@@ -166,7 +166,7 @@ async def test_client_gets_an_error_while_the_store_fails(
             error = await served.client.error(
                 Request(method, method, {**params, "_meta": {**envelope(), **CAPABILITIES}})
             )
-            assert error.message == "the store of the server does not work at the moment"
+            assert error.message == "the server's store is unavailable"
             assert error.data == {"retryAfter": 5.0}
 
     assert "it failed: the store is away: create" in caplog.text

@@ -37,8 +37,8 @@ async def recorded(revision: str) -> Recording:
     """Record a session with server requests, progress and an error."""
     recording = Recording()
     script = Script().elicit({"value": "peas"})
-    parts = ServerSpec(plugins=[Garden()], options={"settings": ServerSettings(page_size=1)})
-    async with open_served(parts, Case(revision=revision), recording=recording) as served:
+    spec = ServerSpec(plugins=[Garden()], options={"settings": ServerSettings(page_size=1)})
+    async with open_served(spec, Case(revision=revision), recording=recording) as served:
         async with served.connect(handlers=script.handlers("form")) as client:
             assert len([each async for each in client.tools()]) == 2
             await client.call_tool("sow", {"bed": "north"}, progress=lambda _: None)

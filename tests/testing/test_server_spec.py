@@ -49,7 +49,7 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "problem"),
+    ("spec", "problem"),
     [
         (ServerSpec(plugins=["fss"]), "no plugin `fss` is installed; did you mean `fs`"),
         (ServerSpec(plugins=[Path("nowhere.py")]), "mcp_plugins: no such file: nowhere.py"),
@@ -60,15 +60,15 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
         (ServerSpec(config={"a": {}}), r"expected the name of a plugin \(none\), got 'a'"),
     ],
 )
-def test_invalid_server_parts_are_refused(parts: ServerSpec, problem: str) -> None:
+def test_invalid_server_parts_are_refused(spec: ServerSpec, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        parts.make()
+        spec.make()
 
 
 def test_server_parts_are_transferred_by_name_or_as_a_copy(tmp_path: Path) -> None:
     counter = Counter(1)
-    parts = ServerSpec(plugins=[mcptrio_everything, counter, "fs", tmp_path], config={"a": {"b": tmp_path}})
-    with pickle_spec(parts) as file:
+    spec = ServerSpec(plugins=[mcptrio_everything, counter, "fs", tmp_path], config={"a": {"b": tmp_path}})
+    with pickle_spec(spec) as file:
         opened = open_spec(file)
 
     assert not file.exists()
@@ -101,14 +101,14 @@ def test_modules_that_cannot_be_imported_by_name_are_loaded_from_their_file(
 
 
 @pytest.mark.parametrize(
-    ("parts", "name"),
+    ("spec", "name"),
     [
         (ServerSpec(plugins=[lambda: None]), "mcp_plugins"),
         (ServerSpec(config={"a": {"b": (each for each in ())}}), "mcp_config"),
         (ServerSpec(options={"title": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
     ],
 )
-def test_unpicklable_server_part_is_refused_by_name(parts: ServerSpec, name: str) -> None:
+def test_unpicklable_server_part_is_refused_by_name(spec: ServerSpec, name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: over stdio the server is in another process"):
-        with pickle_spec(parts):
+        with pickle_spec(spec):
             pass

@@ -92,8 +92,8 @@ async def test_server_runs_over_each_transport(transport: str, monkeypatch: pyte
 async def test_handler_is_replayed_if_parking_is_disabled(transport: str, replay: bool, runs: int) -> None:
     script = Script().elicit({"value": 7})
     case = Case(transport=transport, replay=replay)  # type: ignore[arg-type]
-    parts = ServerSpec(plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))})
-    async with open_served(parts, case) as served, served.connect(handlers=script.handlers()) as client:
+    spec = ServerSpec(plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))})
+    async with open_served(spec, case) as served, served.connect(handlers=script.handlers()) as client:
         result = await client.call_tool("ask")
 
     assert result.content[0].text == f"7 after {runs} runs"  # type: ignore[union-attr]
@@ -105,14 +105,14 @@ async def test_handler_is_replayed_if_parking_is_disabled(transport: str, replay
 async def test_failing_plugin_fails_the_test(transport: str) -> None:
     plugin = Broken()
     case = Case(transport=transport)  # type: ignore[arg-type]
-    parts = ServerSpec(plugins=[plugin])
+    spec = ServerSpec(plugins=[plugin])
     if transport == "stdio":
         with pytest.raises(ConnectionClosed, match=r"plugin Broken: .*no, never"):
-            async with open_served(parts, case) as served, served.connect():
+            async with open_served(spec, case) as served, served.connect():
                 pass
         return
     with pytest.raises(PluginError, match=r"plugin Broken: .*no, never"):
-        async with open_served(parts, case):
+        async with open_served(spec, case):
             pass
     async with open_served(ServerSpec(plugins=[plugin], options={"strict": False}), case) as served:
         assert served.server is not None

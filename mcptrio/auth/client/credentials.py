@@ -137,8 +137,8 @@ class Credentials:
             True if tokens or a binding existed.
         """
         binding = await self.binding(url)
-        found = binding is not None and await self._store.delete(_tokens(binding))
-        return await self._store.delete(f"{_SERVER}{url}") or found
+        had_tokens = binding is not None and await self._store.delete(_tokens(binding))
+        return await self._store.delete(f"{_SERVER}{url}") or had_tokens
 
     async def client(self, issuer: str) -> Registered | None:
         """Return the registration at an authorization server, or ``None``."""

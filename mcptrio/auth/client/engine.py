@@ -60,10 +60,10 @@ class GrantClient:
         if granted is None:
             return {}
         token = granted.tokens.access_token.reveal()
-        found = {"Authorization": f"{granted.tokens.scheme} {token}"}
+        headers = {"Authorization": f"{granted.tokens.scheme} {token}"}
         if granted.tokens.scheme == "DPoP" and granted.prover is not None:
-            found[DPOP] = granted.prover.prove(method, url, token=token)
-        return found
+            headers[DPOP] = granted.prover.prove(method, url, token=token)
+        return headers
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
         """Handle a 401 or 403 response. See :class:`mcptrio.abc.ClientAuth`.
@@ -83,11 +83,11 @@ class GrantClient:
         if status == 403 and refusal.error != "insufficient_scope":
             return False
         refused = server.sent.get(trio.lowlevel.current_task(), server.granted)
-        return await self._round(lambda: self._obtain_other(refusal, status, refused))
+        return await self._run_round(lambda: self._obtain_other(refusal, status, refused))
 
     # One round
 
-    async def _round(self, work: Callable[[], Awaitable[bool]]) -> bool:
+    async def _run_round(self, work: Callable[[], Awaitable[bool]]) -> bool:
         """Obtain credentials, once for all concurrent callers."""
         server = self._server
         before = server.rounds
@@ -97,7 +97,7 @@ class GrantClient:
                 self._raise_failure()
                 return True
             try:
-                found = await work()
+                is_obtained = await work()
             except ConsentNeeded:
                 # The user decides later, so this is not the end of a round.
                 raise
@@ -107,7 +107,7 @@ class GrantClient:
                 raise
             server.rounds += 1
             server.failure = None
-            return found
+            return is_obtained
 
     def _raise_failure(self) -> None:
         if (failure := self._server.failure) is not None:
@@ -130,7 +130,7 @@ class GrantClient:
 
         async def ask() -> None:
             if server.rounds == before:
-                await self._round(lambda: self._obtain(refusal, scopes, is_step_up=is_step_up))
+                await self._run_round(lambda: self._obtain(refusal, scopes, is_step_up=is_step_up))
             else:
                 self._raise_failure()
 

@@ -116,8 +116,8 @@ class GrantRequest:
     @property
     def parameters(self) -> dict[str, str]:
         """The ``resource`` and ``scope`` parameters of every token request."""
-        wanted = {"resource": self.source.resource}
-        return wanted if self.scopes is None else {**wanted, "scope": " ".join(self.scopes)}
+        parameters = {"resource": self.source.resource}
+        return parameters if self.scopes is None else {**parameters, "scope": " ".join(self.scopes)}
 
     def tokens(self, client: ClientIdentity | None, grant_type: str, **parameters: str) -> Flow[Tokens]:
         """Request tokens of the authorization server, as :func:`mcptrio.auth.token_requests.request_tokens` does.
@@ -243,11 +243,11 @@ class Grant(ABC, Generic[M_co]):
         """Return the only issuer that may receive the credentials; ``None`` before the first discovery."""
         return self._issuer or self.server.issuer
 
-    def other_issuer_message(self, pinned: str, found: str) -> str:
+    def other_issuer_message(self, pinned: str, issuer: str) -> str:
         """Return the error for a server that names another issuer than the pinned one."""
         return (
-            f"the credentials are for {shown(pinned)}, but {shown(self.server.url)} requires tokens of {shown(found)}; "
-            "nothing was sent"
+            f"the credentials are for {shown(pinned)}, but {shown(self.server.url)} requires tokens of {shown(issuer)};"
+            " nothing was sent"
         )
 
     async def drive(self, flow: Flow[T]) -> T:

@@ -146,7 +146,7 @@ class OAuthClient(GrantClient):
         """
         await self._load()
         refusal = ChallengeResponse.read(headers or {})
-        await self._round(lambda: self._obtain(refusal, None))
+        await self._run_round(lambda: self._obtain(refusal, None))
 
     async def log_out(self) -> bool:
         """Delete the tokens, and revoke them if the authorization server supports it.
@@ -272,10 +272,10 @@ class UserGrant(Grant[OAuth]):
         before = None if self.server.binding is None else self.server.binding.issuer
         return self.method.client.issuer or next(iter(self.method._seen_issuers), before)
 
-    def other_issuer_message(self, pinned: str, found: str) -> str:
+    def other_issuer_message(self, pinned: str, issuer: str) -> str:
         return (
             f"the client is registered at {shown(pinned)}, but {shown(self.server.url)} requires tokens of "
-            f"{shown(found)}: register a client there, and configure it"
+            f"{shown(issuer)}: register a client there, and configure it"
         )
 
     async def revoke(self) -> None:

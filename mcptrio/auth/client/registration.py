@@ -183,7 +183,7 @@ def register(
             "register a client there and configure its client_id"
         )
     known = [] if scopes is None else [each for each in (union(scopes, later_scopes), scopes) if each]
-    wanted: list[tuple[str, ...] | None] = [*dict.fromkeys(known), None]
+    scope_choices: list[tuple[str, ...] | None] = [*dict.fromkeys(known), None]
     metadata: dict[str, Any] = {
         "client_name": client.name,
         "redirect_uris": list(redirect_uris),
@@ -196,15 +196,15 @@ def register(
         metadata["client_uri"] = client.uri
     if bound_tokens:
         metadata["dpop_bound_access_tokens"] = True
-    response = yield _registration(endpoint, metadata, wanted[0])
+    response = yield _registration(endpoint, metadata, scope_choices[0])
     # Some servers grant clients a part of the scopes they offer; some know scopes by resource only, and RFC 7591 has no
     # resource parameter. Without a scope, the server chooses (RFC 7591 section 2).
-    while response.status == 400 and len(wanted) > 1 and read_error(response)[0] in _SCOPE_ERRORS:
-        del wanted[0]
-        response = yield _registration(endpoint, metadata, wanted[0])
+    while response.status == 400 and len(scope_choices) > 1 and read_error(response)[0] in _SCOPE_ERRORS:
+        del scope_choices[0]
+        response = yield _registration(endpoint, metadata, scope_choices[0])
     if response.status not in _CREATED:
         raise AuthorizationError(_refusal(response, endpoint))
-    return _read(read_object(response.body, endpoint), tuple(redirect_uris), wanted[0], endpoint)
+    return _read(read_object(response.body, endpoint), tuple(redirect_uris), scope_choices[0], endpoint)
 
 
 def _registration(endpoint: str, metadata: Mapping[str, Any], scopes: tuple[str, ...] | None) -> FetchRequest:

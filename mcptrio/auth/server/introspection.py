@@ -147,10 +147,12 @@ class IntrospectedTokens:
 
     async def _introspect_once(self, key: bytes, token: str) -> Principal | None:
         if self._ticks() < self._retry_at:
-            raise self._unavailable()
+            raise self._unavailable_error()
         # Bounds the memory and delay that a flood of different tokens can cause.
         if self._waiting >= self._bounds.asking + self._bounds.waiting:
-            raise Overloaded("too many tokens are being verified")
+            raise Overloaded(
+                f"too many tokens are being verified: the limit is {self._bounds.asking + self._bounds.waiting}"
+            )
         done = trio.Event()
         self._in_flight.setdefault(key, done)
         self._waiting += 1
@@ -182,22 +184,22 @@ class IntrospectedTokens:
                     claims = await drive(self._claims_of(token), self._fetch)
                 return self._principal(claims)
             except BadToken as error:
-                _log.info("a token of %s was refused: %s", shown(self.issuer), error)
+                _log.info("token refused: issuer=%s: %s", shown(self.issuer), error)
                 return None
             except AuthorizationError as error:
                 # The issuer may have failed for this token only, so requests for other tokens continue.
-                _log.error("a token of %s cannot be verified: %s", shown(self.issuer), error)
-                raise self._unavailable() from None
+                _log.error("token not verified: issuer=%s: %s", shown(self.issuer), error)
+                raise self._unavailable_error() from None
             except RequestFailed as error:
                 problem, delivered = str(error), error.delivered
         if not delivered or self._endpoint is None:
             # The issuer has not received the token, so it is unreachable for all tokens. Any other failure may depend
             # on this token (a firewall in front of the issuer that drops it), so requests for other tokens continue.
             self._retry_at = self._ticks() + _RETRY_SECONDS
-        _log.error("tokens of %s cannot be verified: %s", shown(self.issuer), problem)
-        raise self._unavailable()
+        _log.error("tokens not verified, the issuer is unavailable: issuer=%s: %s", shown(self.issuer), problem)
+        raise self._unavailable_error()
 
-    def _unavailable(self) -> Overloaded:
+    def _unavailable_error(self) -> Overloaded:
         return Overloaded("tokens cannot be verified now", retry_after=_RETRY_SECONDS)
 
     def _claims_of(self, token: str) -> Flow[Mapping[str, Any]]:

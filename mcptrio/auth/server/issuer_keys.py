@@ -94,12 +94,12 @@ class IssuerKeys:
             Overloaded: No valid keys are available now.
         """
         # If the known keys include this id, do not wait for another task's fetch.
-        if self._is_due(kid) and not (self._fetching.locked() and self._has(kid)):
+        if self._is_due(kid) and not (self._fetching.locked() and self._has_key(kid)):
             async with self._fetching:
                 # Another task may have fetched the keys in the meantime.
                 if self._is_due(kid):
                     await self._fetch_keys()
-        if self._keys is None or not self._has(None):
+        if self._keys is None or not self._has_key(None):
             wait = self._tried_at + self._times.refetch_after - self._ticks()
             raise Overloaded("tokens cannot be verified now", retry_after=max(1.0, wait))
         return self._keys
@@ -117,7 +117,7 @@ class IssuerKeys:
 
     # Private
 
-    def _has(self, kid: str | None) -> bool:
+    def _has_key(self, kid: str | None) -> bool:
         """Return True if valid keys are available, among them the one with this id."""
         if self._keys is None or self._ticks() >= self._fetched_at + max(self._times.stale, self._times.fresh):
             return False
@@ -151,7 +151,7 @@ class IssuerKeys:
                     self._tried_at = self._ticks() - self._times.refetch_after + _CANCELLED_RETRY_SECONDS
                 raise
         self._tried_at = self._ticks()
-        _log.error("the keys of %s cannot be fetched: %s", shown(self.issuer), problem)
+        _log.error("keys not fetched: issuer=%s: %s", shown(self.issuer), problem)
 
     def _keys_of_issuer(self) -> Flow[KeySet]:
         url = self._jwks

@@ -139,7 +139,7 @@ class JWTTokens:
                 claims, issuer=self.issuer, audience=self._audience, rules=self._rules, now=self._clock()
             )
         except BadToken as error:
-            _log.info("a token of %s was refused: %s", self.issuer, error)
+            _log.info("token refused: issuer=%s: %s", self.issuer, error)
             # Raised only after the signature was verified, so the token is genuine and its sender may learn that it
             # expired.
             if isinstance(error, ExpiredToken):
@@ -237,14 +237,14 @@ def _scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str
     Raises:
         BadToken: The token has more than 1000 scopes.
     """
-    found: set[str] = set()
+    scopes: set[str] = set()
     for name in names:
         value = claims.get(name)
         if isinstance(value, str):
             # Only a space separates scopes; a split at other white space could turn one granted scope into two.
-            found |= {each for each in value.split(" ") if each}
+            scopes |= {each for each in value.split(" ") if each}
         elif isinstance(value, list):
-            found |= {each for each in value if isinstance(each, str)}
-    if len(found) > _MAX_SCOPES:
-        raise BadToken(f"expected at most {_MAX_SCOPES} scopes, got {len(found)}")
-    return frozenset(found)
+            scopes |= {each for each in value if isinstance(each, str)}
+    if len(scopes) > _MAX_SCOPES:
+        raise BadToken(f"expected at most {_MAX_SCOPES} scopes, got {len(scopes)}")
+    return frozenset(scopes)

@@ -73,15 +73,20 @@ class ReplayCache:
         digest = sha256(name.encode()).digest()
         if digest in self._seen:
             return False
-        held = self._by_key.get(key, 0)
+        count = self._by_key.get(key, 0)
         # When full, new proofs are refused: an evicted one could be replayed. The limit per key comes first, so a
         # client that floods is refused before it affects the others.
-        if held >= self._bounds.proofs_per_key:
-            raise RateLimited("too many proofs of one key", retry_after=self._seconds_until_room())
+        if count >= self._bounds.proofs_per_key:
+            raise RateLimited(
+                f"too many DPoP proofs of one key: {self._bounds.proofs_per_key} are remembered",
+                retry_after=self._seconds_until_room(),
+            )
         if len(self._seen) >= self._bounds.proofs:
-            raise Overloaded("too many proofs", retry_after=self._seconds_until_room())
+            raise Overloaded(
+                f"too many DPoP proofs: {self._bounds.proofs} are remembered", retry_after=self._seconds_until_room()
+            )
         self._seen.add(digest)
-        self._by_key[key] = held + 1
+        self._by_key[key] = count + 1
         heappush(self._expiring, (self._ticks() + until - self._clock(), until, digest, key))
         return True
 
@@ -101,9 +106,9 @@ class ReplayCache:
         while self._expiring and self._expiring[0][0] < ticks and self._expiring[0][1] < now:
             _, _, digest, key = heappop(self._expiring)
             self._seen.discard(digest)
-            held = self._by_key.pop(key) - 1
-            if held:
-                self._by_key[key] = held
+            count = self._by_key.pop(key) - 1
+            if count:
+                self._by_key[key] = count
 
 
 class Nonces:

@@ -83,17 +83,17 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
     if len(values) > 1:
         raise _malformed_request("expected one header Authorization, got several")
     text = values[0].strip(" \t")
-    found = _CREDENTIALS.fullmatch(text)
-    scheme = found[1].lower() if found else text.partition(" ")[0].lower()
-    if scheme in SCHEMES and found is not None and found[2] is None:
+    match = _CREDENTIALS.fullmatch(text)
+    scheme = match[1].lower() if match else text.partition(" ")[0].lower()
+    if scheme in SCHEMES and match is not None and match[2] is None:
         raise _malformed_request(
             f"expected a token after {SCHEMES[scheme]} in the header Authorization, got nothing", SCHEMES[scheme]
         )
-    if scheme in SCHEMES and found is None:
+    if scheme in SCHEMES and match is None:
         raise _malformed_request("expected a scheme, a space and a token in the header Authorization", SCHEMES[scheme])
-    if found is None and "\t" in text:
+    if match is None and "\t" in text:
         raise _malformed_request("expected a space after the scheme in the header Authorization")
-    return scheme, (found[2] or "") if found else ""
+    return scheme, (match[2] or "") if match else ""
 
 
 def scheme_of(request: RequestHead) -> str | None:

@@ -159,7 +159,7 @@ class ResourceServer:
         except CredentialsRefused as refused:
             if refused.counts:
                 self._failures.count(request.address)
-                _log.info("refused %s: %s", request.address or "a client", refused.reason)
+                _log.info("request refused: client=%s: %s", request.address or "unknown", refused.reason)
             raise self._error(request, refused) from None
 
     async def admit_token(self, token: str) -> Principal:
@@ -215,7 +215,7 @@ class ResourceServer:
         wanted = self._hierarchy.reduced(needed | principal.scopes)
         lacking = " ".join(sorted(scopes - principal.scopes))[:500]
         refused = CredentialsRefused(
-            f"this needs more scopes: {lacking}" if lacking else "this needs more scopes",
+            f"the request needs more scopes: {lacking}" if lacking else "the request needs more scopes",
             status=403,
             error="insufficient_scope",
             scope=self._challenge_documents.scope_text(wanted, needed=needed),
@@ -324,7 +324,7 @@ class ResourceServer:
 
     async def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
         proofs = request.headers.get(DPOP, ())
-        url = self._proven_url(request, proofs)
+        url = self._url_to_prove(request, proofs)
         try:
             proof = self._dpop_verifier.verify(proofs, method=request.method, url=url, token=token, bound_to=key)
             await self._check_other_replicas(proof)
@@ -353,7 +353,7 @@ class ResourceServer:
         if not is_new:
             raise BadDPoPProof("jti: the proof was used before")
 
-    def _proven_url(self, request: RequestHead, proofs: Sequence[str]) -> str:
+    def _url_to_prove(self, request: RequestHead, proofs: Sequence[str]) -> str:
         """Return the URL that the proof has to name: the resource, or another path on its origin."""
         # Behind a proxy, scheme, host and perhaps path of the request differ from what the client wrote, so the
         # configured resource counts. Another path of the server is another URL: a proof for the endpoint is not valid

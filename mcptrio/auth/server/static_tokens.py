@@ -1,8 +1,8 @@
 """Access tokens in a file, for teams without an identity provider.
 
-``mcptrio token`` writes the file, :class:`StaticTokens` verifies tokens with it. The file is JSON and contains hashes
-only: ``{"format": 1, "tokens": [{"name", "hash", "subject", "scopes", "created", "expires"}]}``, times in seconds since
-1970, ``hash`` the SHA-256 of the token in hexadecimal.
+``mcptrio token`` writes the file, and :class:`StaticTokens` verifies tokens with it. The file is JSON and contains
+hashes only: ``{"format": 1, "tokens": [{"name", "hash", "subject", "scopes", "created", "expires"}]}``. Times are in
+seconds since 1970, and ``hash`` is the SHA-256 of the token in hexadecimal.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
     for what in ("name", "hash"):
         values = [getattr(token, what) for token in tokens]
         if len(set(values)) != len(values):
-            raise ConfigError(f"{path}: expected no {what} twice")
+            raise ConfigError(f"{path}: tokens: expected each {what} once, got one of them twice")
     return tokens
 
 
@@ -192,20 +192,22 @@ class StaticTokens:
             await self._reload_if_changed()
         if self._tokens is None:
             raise Overloaded("tokens cannot be verified now", retry_after=_CHECK_INTERVAL)
-        wanted = hash_of(token).hex()
+        digest = hash_of(token).hex()
         # The lookup is by hash, so its duration tells an attacker nothing about tokens that exist.
-        found = self._tokens.get(wanted)
-        if found is None or not compare_digest(found.hash, wanted):
-            name = self._revoked.get(wanted)
-            _log_refusal("not in the file: never issued, or revoked earlier" if name is None else f"{name}: revoked")
+        entry = self._tokens.get(digest)
+        if entry is None or not compare_digest(entry.hash, digest):
+            name = self._revoked.get(digest)
+            self._log_refusal(
+                "not in the file: never issued, or revoked earlier" if name is None else f"{name}: revoked"
+            )
             return None
-        if found.expires is not None and found.expires <= self._clock():
-            _log_refusal(f"{found.name}: expired")
+        if entry.expires is not None and entry.expires <= self._clock():
+            self._log_refusal(f"{entry.name}: expired")
             raise AuthorizationError(EXPIRED)
-        claims: dict[str, Any] = {"token_name": found.name}
-        if found.expires is not None:
-            claims["exp"] = found.expires
-        return Principal(subject=found.subject, scopes=frozenset(found.scopes), claims=claims)
+        claims: dict[str, Any] = {"token_name": entry.name}
+        if entry.expires is not None:
+            claims["exp"] = entry.expires
+        return Principal(subject=entry.subject, scopes=frozenset(entry.scopes), claims=claims)
 
     # Private
 
@@ -238,15 +240,14 @@ class StaticTokens:
             self._tokens = None
         self._seen = seen
 
+    def _log_refusal(self, why: str) -> None:
+        """Log why a token was rejected. The sender receives the same error for all reasons."""
+        _log.info("token refused: file=%s: %s", self._path, why)
 
-def _log_refusal(why: str) -> None:
-    """Log why a token was rejected. The sender receives the same error for all reasons."""
-    _log.info("a token of the file was refused: %s", why)
 
-
-def _identity(found: os.stat_result) -> tuple[int, ...]:
+def _identity(status: os.stat_result) -> tuple[int, ...]:
     # The inode differs after an atomic replacement even if time and size are the same; the mode, after a chmod.
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev, status.st_mode
 
 
 def _read_entry(path: Path, number: int, entry: object) -> StaticToken:

@@ -56,15 +56,15 @@ class VerificationCache(Generic[T]):
 
     def get(self, key: bytes) -> tuple[T] | None:
         """Return the value in a tuple, or ``None`` if the cache has no current one."""
-        found = self._kept.get(key)
-        if found is None:
+        entry = self._kept.get(key)
+        if entry is None:
             return None
-        if found[0] <= self._ticks() or found[1] <= self._clock():
+        if entry[0] <= self._ticks() or entry[1] <= self._clock():
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
         # In a tuple, because None is a value: the result of a token that is not valid.
-        return (found[2],)
+        return (entry[2],)
 
     def forget(self, key: bytes) -> None:
         self._kept.pop(key, None)

@@ -236,10 +236,32 @@ def make_server(
         options: The options of the command by name; one that was not given is ``None`` or missing.
         key: Seals the state that passes through clients, if no key is configured.
     """
-    from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
 
-    tables = tables_of(config)
+    manager = _load_plugins(config, selection, options)
+    lock = _read_lock(config, selection)
+    server = Server(
+        config.server.name,
+        version=__version__,
+        instructions=config.server.instructions,
+        plugins=manager,
+        config=tables_of(config),
+        tools=_tool_policy(selection, lock),
+        settings=evolve(
+            config.server,
+            keys=keys_of(config) or ([key] if key else []),
+            run_tasks=options.get("run_tasks") or config.server.run_tasks,
+        ),
+        record=options.get("record"),
+    )
+    if lock is not None:
+        _warn_of_changes(server, lock, selection)
+    return server
+
+
+def _load_plugins(config: ServeConfig, selection: PluginSelection, options: Mapping[str, Any]) -> PluginManager:
+    from mcptrio.plugins.manager import PluginManager
+
     manager = PluginManager(strict=selection.strict)
     manager.find_replacement = isolation(config, options, strict=selection.strict)
     if selection.names is None or selection.names or selection.without:
@@ -250,10 +272,17 @@ def make_server(
         # The plugin in a program that calls mcptrio.run() gets the name of the program's file.
         is_program = getattr(each, "__name__", None) == "__main__"
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
-    if selection.mounts and not options.get("isolated"):
-        add_mounts(manager)
-    # The process of an isolated plugin has no other plugins; middleware runs in the parent.
-    for name in config.plugins if not options.get("isolated") else ():
+    # The process of an isolated plugin has no other plugins; middleware and mounts run in the parent.
+    if not options.get("isolated"):
+        if selection.mounts:
+            add_mounts(manager)
+        _add_middleware(manager, config, selection)
+    return manager
+
+
+def _add_middleware(manager: PluginManager, config: ServeConfig, selection: PluginSelection) -> None:
+    """Add the middleware that the configuration has a table for, and warn of tables without a plugin."""
+    for name in config.plugins:
         if name in _MIDDLEWARE and name not in manager.plugins and name not in selection.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not config.mount):
@@ -262,31 +291,18 @@ def make_server(
             hint = did_you_mean(name, manager.plugins)
             if hint or selection.names is None:
                 _log.warning("%s", config.error(("plugins", name), f"no such plugin is installed{hint}"))
-    lock = _read_lock(config, selection)
-    server = Server(
-        config.server.name,
-        version=__version__,
-        instructions=config.server.instructions,
-        plugins=manager,
-        config=tables,
-        tools=_tool_policy(selection, lock),
-        settings=evolve(
-            config.server,
-            keys=keys_of(config) or ([key] if key else []),
-            run_tasks=options.get("run_tasks") or config.server.run_tasks,
-        ),
-        record=options.get("record"),
-    )
-    if lock is not None:
-        from mcptrio.plugins.lock_changes import changes_since
 
-        for change in changes_since(
-            lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, selection)
-        ):
-            # A new version is expected after an upgrade; only changed tools are worth a warning.
-            if not change.is_of_version:
-                _log.warning("differs from %s: %s", LOCK, change)
-    return server
+
+def _warn_of_changes(server: Server, lock: ToolLock, selection: PluginSelection) -> None:
+    """Log each difference between the server's tools and the lock file."""
+    from mcptrio.plugins.lock_changes import changes_since
+
+    for change in changes_since(
+        lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, selection)
+    ):
+        # A new version is expected after an upgrade; only changed tools are worth a warning.
+        if not change.is_of_version:
+            _log.warning("differs from %s: %s", LOCK, change)
 
 
 def add_mounts(manager: PluginManager) -> Plugin:

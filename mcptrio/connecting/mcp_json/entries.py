@@ -95,26 +95,26 @@ class _Entry:
         if self._entry.get("enabled", True) is False:
             raise self._place.at("enabled").error("expected true, because the server is to be used, got false")
         urls = [key for key in _URLS if key in self._entry]
-        given = [key for key in ("command", *urls) if key in self._entry]
-        if len(given) != 1:
-            if not given and (self._entry.get("source") == "extension" or "settings" in self._entry):
+        targets = [key for key in ("command", *urls) if key in self._entry]
+        if len(targets) != 1:
+            if not targets and (self._entry.get("source") == "extension" or "settings" in self._entry):
                 raise self._place.error("expected either command or url, got a server that an extension of Zed starts")
-            got = " and ".join(given) or "none"
+            got = " and ".join(targets) or "none"
             raise self._place.error(f"expected either command or url, got {got}")
         kind = self._type()
-        if kind is not None and (kind in _STDIO) != (given == ["command"]):
+        if kind is not None and (kind in _STDIO) != (targets == ["command"]):
             expected = "command" if kind in _STDIO else "url"
-            raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {given[0]}")
+            raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {targets[0]}")
         for key in _UNSUPPORTED_AUTH:
             if self._entry.get(key, False) is not False:
                 _log.warning("%s", self._place.at(key).error("ignored; write the header into headers instead"))
-        if given == ["command"]:
+        if targets == ["command"]:
             return self._command()
-        if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
-            return self._socket(given[0], text)
+        if (text := self._text(targets[0])).startswith(("tcp://", "unix:")):
+            return self._socket(targets[0], text)
         # Gemini CLI uses httpUrl for Streamable HTTP only.
-        default: _Transport = "http" if given == ["httpUrl"] else "auto"
-        return self._endpoint(given[0], default if kind is None else _TRANSPORTS[kind])
+        default: _Transport = "http" if targets == ["httpUrl"] else "auto"
+        return self._endpoint(targets[0], default if kind is None else _TRANSPORTS[kind])
 
     def _command(self) -> Command:
         env: dict[str, str] = {}
@@ -126,11 +126,11 @@ class _Entry:
             if not name or "=" in name or "\0" in name:
                 raise self._place.at("env", name).error("expected the name of a variable, got an invalid name")
         # opencode writes the program and its arguments as one list.
-        given = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
-        command = os.path.expanduser("".join(given[:1]))
+        words = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
+        command = os.path.expanduser("".join(words[:1]))
         if not command:
             raise self._place.at("command").error("expected a program, got an empty text")
-        args = (command, *given[1:], *self._list("args"))
+        args = (command, *words[1:], *self._list("args"))
         return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
 
     def _endpoint(self, key: str, transport: _Transport) -> Endpoint:

@@ -41,10 +41,10 @@ def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise ConfigError(f"{path}:{number}: expected NAME=value, got something else")
-        variables[found["name"]] = _value(found["value"])
+        variables[match["name"]] = _value(match["value"])
     return variables
 
 

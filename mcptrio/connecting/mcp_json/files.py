@@ -115,15 +115,15 @@ def read_reference(text: str, *, ask: AskInput | None = None) -> tuple[str, Comm
     Raises:
         ConfigError: The text names no server, or not a single one; or the file or entry is invalid.
     """
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
         raise ConfigError(f"expected file.json#name, got {printable(text[:80])}")
-    file = load_mcp_json(found["file"], ask=ask)
-    name = found["name"]
+    file = load_mcp_json(match["file"], ask=ask)
+    name = match["name"]
     if name is None:
         if len(file.names) != 1:
             names = ", ".join(printable(each[:80]) for each in file.names[:_MAX_NAMED_SERVERS]) or "none"
-            raise ConfigError(f"{found['file']}: expected #name of one of its servers ({names}), got no name")
+            raise ConfigError(f"{match['file']}: expected #name of one of its servers ({names}), got no name")
         [name] = file.names
     return name, file.read(name)
 
@@ -134,14 +134,14 @@ def _path_of_servers(tables: Mapping[str, Any], place: SourceLocation) -> tuple[
     Raises:
         ConfigError: The file has no servers, or has them in two places.
     """
-    found = [key for key in _SERVERS_KEYS if key in tables]
-    if len(found) > 1 and found[-1] == "mcp":
+    keys = [key for key in _SERVERS_KEYS if key in tables]
+    if len(keys) > 1 and keys[-1] == "mcp":
         # Gemini CLI keeps its limits in "mcp", next to its mcpServers.
-        found.pop()
-    if len(found) != 1:
-        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(found) or 'none'}")
-    if found != ["mcp"]:
-        return tuple(found), False
+        keys.pop()
+    if len(keys) != 1:
+        raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(keys) or 'none'}")
+    if keys != ["mcp"]:
+        return tuple(keys), False
     servers = tables["mcp"].get("servers") if isinstance(tables["mcp"], dict) else None
     # opencode may have a server with the name "servers"; it then has the keys of an entry.
     is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)

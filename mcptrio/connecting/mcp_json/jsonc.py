@@ -79,9 +79,9 @@ def parse(text: str) -> JSONCDocument:
 
 def tokens(text: str) -> Iterator[tuple[int, int]]:
     """Iterate over the spans of the tokens in a text that :func:`parse` accepts, without white space and comments."""
-    for found in _TOKEN.finditer(text):
-        if found.lastgroup != "space":
-            yield found.span()
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "space":
+            yield match.span()
 
 
 class _Parser:
@@ -164,11 +164,11 @@ class _Parser:
     def _next(self) -> None:
         while True:
             self._start = self._end
-            found = _TOKEN.match(self._text, self._start)
-            if found is None:
+            match = _TOKEN.match(self._text, self._start)
+            if match is None:
                 break
-            self._end = found.end()
-            self._kind = found.lastgroup or ""
+            self._end = match.end()
+            self._kind = match.lastgroup or ""
             if self._kind != "space":
                 return
         if self._start < len(self._text):

@@ -75,10 +75,10 @@ class Variables:
         pieces: list[str] = []
         length = end = 0
         # One pass: a variable inside a value is not expanded, so no value can bring in another secret.
-        for found in self._pattern.finditer(text):
-            pieces += [text[end : found.start()], self._value(found[1], found[0], place)]
+        for match in self._pattern.finditer(text):
+            pieces += [text[end : match.start()], self._value(match[1], match[0], place)]
             length += len(pieces[-2]) + len(pieces[-1])
-            end = found.end()
+            end = match.end()
             # Stops early, because many variables in a short text can expand to gigabytes.
             if length > _MAX_TEXT_CHARS:
                 break

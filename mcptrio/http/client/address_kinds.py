@@ -29,7 +29,7 @@ class AddressKind(Enum):
     METADATA = "one of a cloud's metadata service"
     LINK_LOCAL = "a link-local one"
     MULTICAST = "a multicast one"
-    OTHER = "one that nothing is served from"
+    OTHER = "a reserved one"
     """Reserved addresses, and those for documentation, protocols and tunnels."""
 
 

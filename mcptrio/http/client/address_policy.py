@@ -88,11 +88,11 @@ async def resolve(policy: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
         RequestFailed: The name has no address, or at least one that is not allowed.
     """
     try:
-        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        infos = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise _refusal(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
-    addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
+    addresses = list(dict.fromkeys(str(address[4][0]) for address in infos))
     if not 0 < len(addresses) <= _MAX_ADDRESSES:
         raise _refusal(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
@@ -108,11 +108,11 @@ async def check_proxied(policy: AddressPolicy, endpoint: HTTPEndpoint) -> None:
         RequestFailed: An address is not allowed.
     """
     try:
-        found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        infos = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         # The proxy resolves the name itself, perhaps with another name server.
         return
-    for address in found:
+    for address in infos:
         _check_address(policy, endpoint, str(address[4][0]))
 
 
@@ -129,8 +129,8 @@ def _check_address(policy: AddressPolicy, endpoint: HTTPEndpoint, address: str) 
     if kind is AddressKind.PUBLIC or (kind is AddressKind.PRIVATE and policy.private):
         return
     raise _refusal(
-        f"{endpoint.authority}: expected a public address, got {kind.value} ({address}); "
-        "its origin would have to be allowed by name"
+        f"{endpoint.authority}: expected a public address, or an origin that is allowed by name,"
+        f" got {kind.value} ({address})"
     )
 
 

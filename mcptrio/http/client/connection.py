@@ -138,7 +138,7 @@ class HTTPClientConnection:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
-                raise RequestFailed(f"the server broke off the response, or does not speak HTTP: {error}") from error
+                raise RequestFailed(f"the response was cut off or is not HTTP: {error}") from error
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]  # h11's sentinels are classes
             try:

@@ -187,7 +187,7 @@ def _is_exempt(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> bool:
         name = name.removeprefix("*").removeprefix(".").strip("[]")
         if endpoint.host == name or endpoint.host.endswith("." + name):
             return True
-        if address is not None and _contains(name, address):
+        if address is not None and _network_contains(name, address):
             return True
     return False
 
@@ -209,7 +209,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _contains(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _network_contains(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     try:
         return address in ipaddress.ip_network(network, strict=False)
     except ValueError:

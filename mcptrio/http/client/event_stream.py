@@ -49,11 +49,11 @@ class StreamPosition:
         """Return the seconds until the next attempt: those that the server requests, or more after failed attempts."""
         if self.retry_ms is None:
             # Randomized, so that the clients of a restarting server do not all reconnect at the same moment.
-            wanted = add_jitter(DEFAULT_RETRY_SECONDS)
+            seconds = add_jitter(DEFAULT_RETRY_SECONDS)
         else:
-            wanted = self.retry_ms / 1000
+            seconds = self.retry_ms / 1000
         backoff = add_jitter(DEFAULT_RETRY_SECONDS * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
-        return min(max(wanted, backoff, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
+        return min(max(seconds, backoff, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
 
 
 class EventStream:

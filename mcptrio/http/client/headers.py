@@ -56,7 +56,7 @@ _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
 """Headers, besides those with the prefix ``Mcp-``, whose values are not secret."""
 _MIN_SECRET_CHARS: Final = 6
-"""Characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
+"""Minimum characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
 _MAX_INTEGER: Final = 2**64
 """The bound of integers. Larger ones are encoded as null in the body, so no header repeats them."""
 
@@ -66,14 +66,14 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
 
     These are credentials and the values of all headers of the user, with and without a scheme such as ``Bearer``.
     """
-    found = set()
+    secrets = set()
     for name, value in headers:
         lowered = name.lower().decode("ascii")
         if lowered in _PUBLIC or lowered.startswith(("mcp-", "sec-websocket-")):
             continue
         text = value.decode("latin-1")
-        found |= {text, text.partition(" ")[2]}
-    return tuple(sorted((each for each in found if len(each) >= _MIN_SECRET_CHARS), key=len, reverse=True))
+        secrets |= {text, text.partition(" ")[2]}
+    return tuple(sorted((each for each in secrets if len(each) >= _MIN_SECRET_CHARS), key=len, reverse=True))
 
 
 class ClientHeaders:
@@ -88,14 +88,14 @@ class ClientHeaders:
     """
 
     def __init__(self, endpoint: HTTPEndpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
-        self._common = _common(endpoint, headers)
+        self._common_headers = _common_headers(endpoint, headers)
         sources = (authorized, endpoint.authorization is not None, any(name.lower() == _AUTH for name in headers))
         if sum(sources) > 1:
             raise ValueError("expected credentials from one of the URL, the Authorization header and auth; got several")
         self._post = [
             (b"Accept", f"{JSON}, {EVENT_STREAM}".encode()),
             (b"Content-Type", JSON.encode()),
-            *self._common,
+            *self._common_headers,
         ]
 
     def of_plain_post(self) -> RawHeaders:
@@ -130,7 +130,7 @@ class ClientHeaders:
             revision: ``None`` before the handshake.
             last_event_id: The position to resume at; empty for a new stream.
         """
-        headers = [*self._common, (b"Accept", EVENT_STREAM.encode()), *_session_headers(revision, session)]
+        headers = [*self._common_headers, (b"Accept", EVENT_STREAM.encode()), *_session_headers(revision, session)]
         if last_event_id:
             # In UTF-8, as browsers send it (WHATWG HTML 9.2.3).
             headers.append((b"Last-Event-ID", last_event_id.encode()))
@@ -138,13 +138,13 @@ class ClientHeaders:
 
     def of_upgrade(self) -> RawHeaders:
         """Return the headers of a WebSocket upgrade, besides those of WebSocket itself."""
-        return [*self._common]
+        return [*self._common_headers]
 
     def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:
-        return [*self._common, *_session_headers(revision, session)]
+        return [*self._common_headers, *_session_headers(revision, session)]
 
 
-def _common(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
+def _common_headers(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
     headers_by_name = {"user-agent": (b"User-Agent", b"mcptrio")}
     for name, value in headers.items():
         lowered = name.lower()

@@ -256,7 +256,7 @@ class HTTPLink:
         if session is not None and ((response.status == 404 and not unknown_method) or _is_unknown_session(refusal)):
             self._mark_lost(session)
             return SessionLost(_FORGOTTEN)
-        if revision is self._revision and _refuses(refusal, revision):
+        if revision is self._revision and _refuses_revision(refusal, revision):
             # The revision was negotiated, so another version of the server must have replaced the one that agreed.
             self.drop_revision(revision)
             return SessionLost(f"the server no longer supports {revision.version}")
@@ -367,7 +367,7 @@ def _is_unknown_session(refusal: RequestFailed) -> bool:
     return refusal.status == 400 and reply is not None and reply.code == -32000 and "session" in reply.message.lower()
 
 
-def _refuses(refusal: RequestFailed, revision: Revision) -> bool:
+def _refuses_revision(refusal: RequestFailed, revision: Revision) -> bool:
     """Return whether the server reports that it does not support a revision."""
     reply = refusal.reply
     if reply is None or reply.code != Code.UNSUPPORTED_PROTOCOL_VERSION:

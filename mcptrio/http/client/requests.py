@@ -1,8 +1,8 @@
 """A client's requests to one HTTP server, with credentials, each on its own connection.
 
-:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. If the server requires other
-credentials and they are available, the request is sent again. That may happen a few times in a row: the server requires
-a token, then a proof with a nonce, then more scopes.
+Each link makes one :class:`HTTPRequests`. If the server requires other credentials and they are available, the request
+is sent again. That may happen a few times in a row: the server requires a token, then a proof with a nonce, then more
+scopes.
 """
 
 from __future__ import annotations

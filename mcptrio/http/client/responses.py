@@ -85,25 +85,25 @@ class AnswerReader:
         """
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
-            raise _unreadable(f"expected a body without Content-Encoding, got {_one_line(encoding)}")
+            raise _unreadable_error(f"expected a body without Content-Encoding, got {_one_line(encoding)}")
         media_type = response.media_type
         if media_type == EVENT_STREAM:
             return await self._read_events(response)
         if media_type == JSON:
             return await self._read_json(response)
         got = _one_line(media_type) or "no Content-Type"
-        raise _unreadable(f"expected {JSON} or {EVENT_STREAM}, got {got}")
+        raise _unreadable_error(f"expected {JSON} or {EVENT_STREAM}, got {got}")
 
     async def _read_json(self, response: HTTPResponse) -> Answer:
         body = await _read_body(response, self.limits.bytes)
         if not body:
-            raise _unreadable("the body is empty")
+            raise _unreadable_error("the body is empty")
         incoming = decode(body, self.limits)
         if isinstance(incoming, Malformed):
-            raise _unreadable(incoming.reply.message)
+            raise _unreadable_error(incoming.reply.message)
         answer = self._find_answer(incoming)
         if answer is None:
-            raise _unreadable("there is no response among the messages")
+            raise _unreadable_error("there is no response among the messages")
         return answer
 
     async def _read_events(self, response: HTTPResponse) -> Answer | str:
@@ -114,7 +114,7 @@ class AnswerReader:
                 if answer is not None:
                     return answer
         if self._malformed:
-            raise _unreadable(self._malformed)
+            raise _unreadable_error(self._malformed)
         return stream.end
 
     def _find_answer(self, incoming: Incoming) -> Answer | None:
@@ -127,7 +127,7 @@ class AnswerReader:
             return self._read_message(incoming)
         # A revision without batches forbids them in responses as well.
         if not self.batches:
-            raise _unreadable("a batch, which this protocol revision does not have")
+            raise _unreadable_error("a batch, which this protocol revision does not have")
         answer: Answer | None = None
         others: list[RequestId | None] = []
         for message in incoming.messages:
@@ -166,7 +166,7 @@ class AnswerReader:
         return id == self.request.id or (type(id) is str and id == str(self.request.id))
 
     def _misdirected_response(self, id: RequestId | None) -> RequestFailed:
-        return _unreadable(f"expected a response to {self.request.id!r}, got one to {_one_line(repr(id))}")
+        return _unreadable_error(f"expected a response to {self.request.id!r}, got one to {_one_line(repr(id))}")
 
 
 async def read_refusal(response: HTTPResponse) -> RequestFailed:
@@ -208,15 +208,15 @@ def refusal(
         text = text.replace(secret, "***")
     if reply is not None and text != reply.message:
         reply = MCPError(text, code=reply.code, data=reply.data)
-    shown = _one_line(text)
+    problem = _one_line(text)
     # The markup of a web page would hide its text. The title says the same in a few words.
     if reply is None and "<html" in text[:_MAX_QUOTED_CHARS].lower():
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         # Express uses the title "Error" for every error, and has the reason in the text.
         is_telling = title is not None and title[1].strip().lower() not in ("", "error")
         page = _one_line(title[1] if title is not None and is_telling else re.sub(r"<[^<>]*>", " ", text))
-        shown = f"expected an answer of an MCP server, got a web page: {page}"
-    message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
+        problem = f"expected an answer of an MCP server, got a web page: {page}"
+    message = f"HTTP {status}: {problem}" if problem else f"HTTP {status}"
     return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))
 
 
@@ -254,14 +254,14 @@ async def _read_body(response: HTTPResponse, max_bytes: int) -> bytes:
     """
     length = response.headers.get("content-length", "")
     if length.isdecimal() and len(length) < 19 and int(length) > max_bytes:
-        raise _unreadable(f"a body of {length} bytes: the limit is {max_bytes} bytes")
+        raise _unreadable_error(f"a body of {length} bytes: the limit is {max_bytes} bytes")
     parts = []
     size = 0
     while data := await response.read():
         parts.append(data)
         size += len(data)
         if size > max_bytes:
-            raise _unreadable(f"a body of more than {max_bytes} bytes: that is the limit")
+            raise _unreadable_error(f"a body of more than {max_bytes} bytes: that is the limit")
     return b"".join(parts)
 
 
@@ -275,7 +275,7 @@ def _error_in(body: bytes | bytearray) -> MCPError | None:
     return None
 
 
-def _unreadable(message: str) -> RequestFailed:
+def _unreadable_error(message: str) -> RequestFailed:
     return RequestFailed(f"the answer cannot be read: {message}", status=200)
 
 

@@ -146,7 +146,7 @@ class WebSocketChannel:
                     else:
                         self._scope.cancel()
         except* (trio_websocket.HandshakeError, ProtocolError, h11.ProtocolError, ValueError, _Disconnected) as group:
-            problem = _innermost(group)
+            problem = _innermost_error(group)
         finally:
             self._stream.close()
             self._has_ended.set()
@@ -155,7 +155,7 @@ class WebSocketChannel:
                 raise self._stream.refusal()[0] from problem
             raise RequestFailed(f"expected a WebSocket of the subprotocol {SUBPROTOCOL}, got one without")
         if problem is not None and self._broken is None:
-            self._broken = f"the server broke the WebSocket protocol: {problem}"
+            self._broken = f"the server violated the WebSocket protocol: {problem}"
 
     async def _handshake(
         self, nursery: trio.Nursery, endpoint: HTTPEndpoint, headers: RawHeaders
@@ -218,7 +218,11 @@ class WebSocketChannel:
             return self._stream.problem
         if closed is None or closed.code == CloseCode.BROKEN:
             return "the connection to the server broke"
-        return None if is_orderly(closed.code) else f"the server closed it: {describe(closed.code, closed.reason)}"
+        return (
+            None
+            if is_orderly(closed.code)
+            else f"the server closed the connection: {describe(closed.code, closed.reason)}"
+        )
 
     def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
         self._close_frame = code, reason
@@ -310,7 +314,7 @@ async def _answer_challenge(auth: ClientAuth, url: str, refused: _Refused) -> bo
     return status in (401, 403) and await auth.challenged(url, status, refused.headers)
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _innermost_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

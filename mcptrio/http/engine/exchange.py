@@ -276,7 +276,7 @@ class EngineExchange:
         if kind == "http.response.start":
             self.begin(event["status"], event.get("headers", ()))
         elif kind != "http.response.body":
-            raise RuntimeError(f"{kind} is not expected here")
+            raise RuntimeError(f"ASGI message {kind} is not allowed in this state")
         elif event.get("more_body", False):
             await self._emit(self._encode(event.get("body", b""), more=True))
         else:
@@ -338,7 +338,7 @@ class EngineExchange:
     def _encode(self, body: bytes, *, more: bool) -> bytes:
         """Return a part of the response, after the head if that is not sent yet."""
         if self.writing is WritingState.IDLE or self.writing is WritingState.DONE:
-            raise RuntimeError("a part of a response is not expected here")
+            raise RuntimeError("http.response.body is not allowed before http.response.start or after the last part")
         head = b""
         if self.writing is WritingState.HEAD:
             head = self._encode_head(None if more else len(body))

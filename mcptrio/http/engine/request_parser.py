@@ -289,9 +289,9 @@ class RequestParser:
             self._reject(400, "CONNECT, or a target with a fragment")
         if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
             return target
-        scheme, found, rest = target.partition(b"://")
+        scheme, separator, rest = target.partition(b"://")
         authority, slash, path = rest.partition(b"/")
-        if not found or scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
+        if not separator or scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
             self._reject(400, "a target that is neither a path nor a URL")
         authority, mark, query = authority.partition(b"?")
         self._check_host(authority)
@@ -326,7 +326,7 @@ class RequestParser:
 
 def _foreign_end(line: bytes, fed: int) -> int:
     """Return where the next possible name of another protocol ends, counted from ``fed``; 0 if there is none."""
-    ends = (found.end() for found in _FOREIGN.finditer(line))
+    ends = (match.end() for match in _FOREIGN.finditer(line))
     return next((end - fed for end in ends if end > fed), 0)
 
 

@@ -69,8 +69,8 @@ def _name(subject: tuple[tuple[tuple[str, str], ...], ...]) -> str:
     )
 
 
-def _escape(found: re.Match[str]) -> str:
-    return "\\00" if found[0] == "\x00" else "\\" + found[0]
+def _escape(match: re.Match[str]) -> str:
+    return "\\00" if match[0] == "\x00" else "\\" + match[0]
 
 
 @lru_cache(maxsize=1)

@@ -182,7 +182,7 @@ class WebSocketExchange:
         elif self._frames is None and kind == "websocket.http.response.start" and self._denial is None:
             self._denial = event
         else:
-            raise RuntimeError(f"{kind} is not expected here")
+            raise RuntimeError(f"ASGI message {kind} is not allowed in this state")
 
     async def refuse(self, status: int) -> None:
         """Refuse the upgrade, or close the open WebSocket after a failure of the application."""

@@ -390,9 +390,9 @@ class HTTPApp:
         await serve_websocket(self._engine, upgrade, exchange, self._decoder, principal)
 
     async def _show_readiness(self, exchange: Exchange, *_: object) -> None:
-        found = self._engine.readiness()
-        ready = found.ready and not self._engine.draining and not self._is_stopping
-        await exchange.respond(200 if ready else 503, readiness_page(found, ready=ready))
+        readiness = self._engine.readiness()
+        ready = readiness.ready and not self._engine.draining and not self._is_stopping
+        await exchange.respond(200 if ready else 503, readiness_page(readiness, ready=ready))
 
     def _missing_scopes(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None

@@ -47,8 +47,8 @@ def is_preflight(method: str, headers: Headers) -> bool:
 async def answer_preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
     """Tell a browser which methods and headers it may send."""
     # Every header is allowed. A list would not protect anything, because clients that are not browsers ignore it.
-    wanted = exchange.headers.get("access-control-request-headers", "")
-    allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
+    requested_headers = exchange.headers.get("access-control-request-headers", "")
+    allowed = requested_headers if _HEADER_LIST.fullmatch(requested_headers) else "content-type"
     await exchange.respond(
         204,
         headers=[

@@ -81,7 +81,7 @@ class LegacyInbox:
                 failed = False
             except StoreFailed as error:
                 if not failed:
-                    _log.error("the inbox of an SSE session could not be read: %s", error)
+                    _log.error("inbox of an SSE session not read: %s", error)
                 failed = True
             except ConnectionClosed:
                 return
@@ -109,7 +109,7 @@ class LegacyInbox:
                 await self._shared.store.delete(self._key)
                 await self._shared.events.drop(self._key)
             except StoreFailed as error:
-                _log.error("an SSE session could not be deleted: %s", error)
+                _log.error("SSE session not deleted: %s", error)
 
     def _handle_notice(self, notice: Notice, what: str) -> None:
         if notice is Notice.END:

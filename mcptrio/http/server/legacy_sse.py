@@ -107,7 +107,7 @@ class LegacySSE:
                 try:
                     await inbox.open()
                 except StoreFailed as error:
-                    raise _unavailable(error) from error
+                    raise _unavailable_error(error) from error
             await self._serve(exchange, channel, inbox)
         finally:
             del self._streams[id]
@@ -160,7 +160,7 @@ class LegacySSE:
             else:
                 await self._deliver(exchange, stream, incoming)
         except StoreFailed as error:
-            raise _unavailable(error) from error
+            raise _unavailable_error(error) from error
 
     async def _is_open(self, id: str, stream: _Stream | None, principal: Principal | None) -> bool:
         """Return whether the session exists, here or on another replica, and belongs to the principal."""
@@ -205,9 +205,9 @@ _UNKNOWN: Final = HTTPRefusal.because(404, "no such session; start again with a 
 _UNCERTAIN: Final = HTTPRefusal.because(504, "the store has failed; whether the session gets the message is not known")
 
 
-def _unavailable(error: StoreFailed) -> Overloaded:
+def _unavailable_error(error: StoreFailed) -> Overloaded:
     _log.error("%s", error)
-    return Overloaded("sessions cannot be kept at the moment", retry_after=STORE_RETRY_SECONDS)
+    return Overloaded("the session store is unavailable", retry_after=STORE_RETRY_SECONDS)
 
 
 def _id_in(scope: Scope) -> str:

@@ -12,15 +12,15 @@ from mcptrio.abc.status import Readiness
 __all__ = ["readiness_page"]
 
 
-def readiness_page(found: Readiness, *, ready: bool) -> bytes:
+def readiness_page(readiness: Readiness, *, ready: bool) -> bytes:
     """Return the body.
 
     Args:
         ready: True if the server accepts requests.
     """
-    body: dict[str, object] = {"ready": ready, "plugins": dict(found.plugins)}
-    if found.stores is not None:
-        body["stores"] = asdict(found.stores, filter=_is_public)
+    body: dict[str, object] = {"ready": ready, "plugins": dict(readiness.plugins)}
+    if readiness.stores is not None:
+        body["stores"] = asdict(readiness.stores, filter=_is_public)
     return orjson.dumps(body)
 
 

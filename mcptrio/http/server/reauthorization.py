@@ -146,7 +146,11 @@ class Reauthorization:
             async with self._limiter:
                 admitted.principal = await self._guard.recheck(admitted.request, admitted.principal)
         except AuthorizationError as error:
-            _log.info("%s: a connection ends: %s", admitted.request.address or "a client", error)
+            _log.info(
+                "connection closed, its credentials are no longer accepted: client=%s: %s",
+                admitted.request.address or "unknown",
+                error,
+            )
         except Overloaded as error:
             now = trio.current_time()
             # The authorization server may be down for a moment, which must not end every stream at once.
@@ -155,7 +159,11 @@ class Reauthorization:
             if now - admitted.unverified_since < _UNVERIFIED_TIMEOUT:
                 self.schedule(admitted, min(error.retry_after, _UNVERIFIED_TIMEOUT))
             else:
-                _log.warning("%s: a connection ends: %s", admitted.request.address or "a client", error)
+                _log.warning(
+                    "connection closed, its credentials are no longer accepted: client=%s: %s",
+                    admitted.request.address or "unknown",
+                    error,
+                )
         else:
             admitted.unverified_since = None
             self.schedule(admitted)

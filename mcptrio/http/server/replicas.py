@@ -61,7 +61,7 @@ class Replicas:
     def follow(self, session: str, on_notice: Callable[[Notice, str], None]) -> Callable[[], None]:
         """Call ``on_notice`` for each notice of another replica or a store. Return a function that unsubscribes."""
         if self._bus is None:
-            return _nothing
+            return _do_nothing
         return self._bus.follow(session_topic(session), _Receiver(on_notice, self._name))
 
 
@@ -100,5 +100,5 @@ def is_for_any_replica(message: Message) -> bool:
     return isinstance(message, (Response, ErrorResponse))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -232,14 +232,16 @@ def check_post(
         if incoming.method == "initialize":
             # A second initialize in a session is an error. Without this check, it would open a new session.
             if SESSION_ID in headers:
-                return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
+                return _invalid_request(
+                    "initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id
+                )
             return Initialize(incoming)
     elif isinstance(incoming, Notification):
         if modern or Envelope.is_present(incoming.params):
             return AnswerMessage(incoming)
     elif modern or (isinstance(incoming, Batch) and _has_modern_message(incoming)):
         kind = "a batch" if isinstance(incoming, Batch) else "a response"
-        return _invalid(f"expected one request or notification, got {kind}")
+        return _invalid_request(f"expected one request or notification, got {kind}")
     return _check_session(headers, incoming)
 
 
@@ -283,7 +285,7 @@ def _check_request(
 ) -> Decision:
     try:
         params = request.params or {}
-        if not _agrees_literally(headers, request, params):
+        if not _headers_repeat_body(headers, request, params):
             envelope = Envelope.read(params)
             # Proxies route by the header, and the engine uses the body, so the two must agree.
             version = headers.single(VERSION)
@@ -299,7 +301,7 @@ def _check_request(
     return AnswerMessage(request)
 
 
-def _agrees_literally(headers: Headers, request: Request, params: Mapping[str, Any]) -> bool:
+def _headers_repeat_body(headers: Headers, request: Request, params: Mapping[str, Any]) -> bool:
     """Return whether the envelope is complete and the headers literally repeat the body, as in most requests.
 
     Another request may still be valid: its name may be in Base64, for example.
@@ -331,10 +333,12 @@ def _session(headers: Headers, id: RequestId | None = None) -> str | HTTPRefusal
     # A missing header means 2025-03-26, which has none (2025-06-18, "Protocol Version Header").
     if version is not None and version not in HANDSHAKE_VERSIONS:
         served = ", ".join([*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
-        return _invalid(f"MCP-Protocol-Version: expected one of {served}, got {version[:40]!r}", id)
+        return _invalid_request(f"MCP-Protocol-Version: expected one of {served}, got {version[:40]!r}", id)
     session = headers.get(SESSION_ID)
     if not session:
-        return _invalid("expected Mcp-Session-Id, or initialize, or a request with its own envelope in _meta", id)
+        return _invalid_request(
+            "expected Mcp-Session-Id, or initialize, or a request with its own envelope in _meta", id
+        )
     return session
 
 
@@ -347,6 +351,6 @@ def _version_mismatch(header: str | None, body: str) -> str:
     return f"header mismatch: MCP-Protocol-Version is expected to be {body[:40]!r} as in the body, got {got}"
 
 
-def _invalid(message: str, id: RequestId | None = None) -> HTTPRefusal:
+def _invalid_request(message: str, id: RequestId | None = None) -> HTTPRefusal:
     error: MCPError = InvalidRequest(message)
     return HTTPRefusal(400, ErrorResponse.of(id, error))

@@ -72,7 +72,7 @@ class _NullSink:
     """The sink for messages without a response: notifications, responses, and messages from other replicas."""
 
     async def send(self, message: Item) -> None:
-        raise ConnectionClosed("the message cannot be sent: nothing was asked")
+        raise ConnectionClosed("the message cannot be sent: it belongs to no request")
 
     def send_latest(self, message: Notification, key: object) -> None:
         pass
@@ -234,7 +234,7 @@ class HTTPSession:
         try:
             await self.listen()
         except StoreFailed as error:
-            _log.error("a session could not be saved: %s", error)
+            _log.error("session not saved: %s", error)
 
     async def stop_listening(self) -> None:
         """End the GET stream of this process. That of another replica continues."""
@@ -295,7 +295,7 @@ class HTTPSession:
         try:
             await self.save()
         except StoreFailed as error:
-            _log.error("a session could not be saved: %s", error)
+            _log.error("session not saved: %s", error)
 
     def refresh(self, stored: SessionRecord) -> None:
         """Replace the record by one that another replica has stored. Changes that are not stored yet are kept."""
@@ -387,7 +387,7 @@ class HTTPSession:
                     await self.read_inbox()
         except StoreFailed as error:
             # The next request, or the next search for idle sessions, tries again.
-            _log.error("a session could not be looked up: %s", error)
+            _log.error("session lookup failed: %s", error)
         finally:
             self._is_refreshing = False
 

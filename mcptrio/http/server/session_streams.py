@@ -223,7 +223,7 @@ class SessionStream:
             data = encode(item)
             events.append(data)
             if self._responses_left is not None and type(item) is not Notification:
-                self._responses_left -= self._settled_by(item)
+                self._responses_left -= self._note_responses(item)
                 if self._responses_left <= 0:
                     return events, True
             size += len(data)
@@ -242,7 +242,7 @@ class SessionStream:
         await self._store.append(self._session, self.id, *events, last=last, will=will)
         self._signals.wake(self.id)
 
-    def _settled_by(self, item: Item) -> int:
+    def _note_responses(self, item: Item) -> int:
         """Return the number of responses in a message, and note which requests they answer."""
         responses = _responses(item)
         for response in responses:
@@ -281,8 +281,8 @@ class SessionStream:
         """Return the events after ``cursor``, and whether they are the last; ``None`` if some of them are lost."""
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
-        found = await self._store.after(self._session, cursor)
-        return None if found is None else found[1:]
+        page = await self._store.after(self._session, cursor)
+        return None if page is None else page[1:]
 
     def note_room(self) -> None:
         """Wake the pump, because the newest reader has more room, or another reader is the newest."""
@@ -359,10 +359,10 @@ class StreamReader:
             changed = stream.next_change()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
-                found = await stream.after(stream.cursor)
-                if found is None:
+                page = await stream.after(stream.cursor)
+                if page is None:
                     return False
-                events, complete = found
+                events, complete = page
                 if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False

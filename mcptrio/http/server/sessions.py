@@ -125,10 +125,10 @@ class Sessions:
                 await self._remove(session, "the session has ended elsewhere")
             return None
         if record.principal is not principal and not is_same_principal(record.principal, principal):
-            _log.warning("refused a request for the session of another principal: %s", principal)
+            _log.warning("request refused, the session belongs to another principal: %s", principal)
             return None
         if session is not None and session.peer.ended:
-            session.end("its local part has ended")
+            session.end("the session of the engine has ended")
         if session is None or session.ended:
             session = HTTPSession(self.shared, self._open_peer(principal, record), record)
             self._add_local(session)
@@ -175,7 +175,7 @@ class Sessions:
             if idle is None:
                 raise
         # Nothing is lost: the session stays in the store, and its next request makes a local part again.
-        self._release(idle, "another session needs its place")
+        self._release(idle, "released for another session: the limit of sessions is reached")
         return self._engine.open_session(principal=principal, record=record)
 
     def _release(self, session: HTTPSession, reason: str) -> None:

@@ -55,7 +55,7 @@ async def serve_session(
         return
     _log.error("%s", failed)
     if not exchange.is_streaming:
-        raise Overloaded("sessions cannot be kept at the moment", retry_after=STORE_RETRY_SECONDS) from failed
+        raise Overloaded("the session store is unavailable", retry_after=STORE_RETRY_SECONDS) from failed
     # The client reconnects for the rest, and tries again later if that fails.
     await exchange.end()
 
@@ -325,12 +325,14 @@ async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool 
 
 
 async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, event_id: str) -> None:
-    found = await sessions.events.after(session.id, event_id)
-    if found is None:
+    page = await sessions.events.after(session.id, event_id)
+    if page is None:
         # After a 404, the client would have to begin a new session (2025-11-25, "Session Management", rule 4).
-        await exchange.refuse(HTTPRefusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
+        await exchange.refuse(
+            HTTPRefusal.because(400, "Last-Event-ID: no such event, or the events after it were dropped")
+        )
         return
-    stream = session.resume(found[0])
+    stream = session.resume(page[0])
     get_stream = stream.id.startswith(GET_STREAM_PREFIX)
 
     async def follow() -> None:

@@ -47,7 +47,10 @@ def check_cost(cost: int, allowance: Allowance) -> None:
     for window, seconds in reversed(WINDOWS.items()):
         if window in allowance.quotas and cost > allowance.quotas[window]:
             count = allowance.quotas[window]
-            raise RateLimited(f"this counts as {cost} requests: the quota is {count} a {window}", retry_after=seconds)
+            raise RateLimited(
+                f"the call counts as {cost} requests, more than the whole quota of {count} per {window}",
+                retry_after=seconds,
+            )
 
 
 class Account:
@@ -94,7 +97,7 @@ class Account:
             window, end = refused
             at = datetime.now(UTC) + timedelta(seconds=end - now)
             raise RateLimited(
-                f"the quota of {quotas[window]} a {window} is used up: the next {window} begins at"
+                f"quota of {quotas[window]} requests per {window} exceeded: the next {window} begins at"
                 f" {at:%Y-%m-%dT%H:%M:%SZ}",
                 retry_after=end - now,
             )

@@ -151,7 +151,7 @@ class AuditLog:
             return
         written = run_guarded_sync(self._file.write, data)
         if isinstance(written, Failure):
-            _log.error("a record could not be written: %s %s", request.method, line["name"], exc_info=written.error)
+            _log.error("audit record lost: %s %s", request.method, line["name"], exc_info=written.error)
 
     def _recorded_arguments(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
         """Return the arguments to record, and a function that removes their secrets from a text.
@@ -164,13 +164,13 @@ class AuditLog:
             return None, self._redactor.text
         # The time of the search grows with the size.
         if (size := len(orjson.dumps(arguments, default=str))) > _MAX_REDACTED_BYTES:
-            return None if mode == "none" else _left_out(size), None
+            return None if mode == "none" else _omission_note(size), None
         redacted, redact_text = self._redactor.arguments(arguments)
         if mode == "none":
             return None, redact_text
         recorded = sorted(arguments) if mode == "names" else self._redact(redacted)
         size = len(orjson.dumps(recorded, default=str))
-        return (recorded if size <= _MAX_ARGUMENT_BYTES else _left_out(size)), redact_text
+        return (recorded if size <= _MAX_ARGUMENT_BYTES else _omission_note(size)), redact_text
 
     def _text(self, text: str | None, redact_text: Callable[[str], str] | None) -> str | None:
         """Return a text for a record: a text of a client, or of an error that may repeat such a text."""
@@ -199,5 +199,5 @@ def _truncate(text: Any) -> Any:
     return text if not isinstance(text, str) or len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 
 
-def _left_out(size: int) -> str:
+def _omission_note(size: int) -> str:
     return f"[left out: {size} bytes]"

@@ -105,7 +105,7 @@ class SharedAccount:
         for window, seconds in WINDOWS.items():
             if window in allowance.quotas:
                 count = allowance.quotas[window]
-                used_up = f"the quota of {count} a {window} is used up: the next request is possible at"
+                used_up = f"quota of {count} requests per {window} exceeded: the next request is possible at"
                 # A request that costs three is counted as one, at a third of the rate.
                 yield _Limit(window, count, seconds * cost, count // cost, used_up)
 

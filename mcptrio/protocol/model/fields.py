@@ -207,10 +207,10 @@ def _hash(self: Any) -> int:
 
 
 def _represent(self: Any) -> str:
-    shown = ", ".join(
+    members = ", ".join(
         f"{a.name}={getattr(self, a.name)!r}" for a in self.__attrs_attrs__ if _differs_from_default(self, a)
     )
-    return f"{self.__class__.__name__}({shown})"
+    return f"{self.__class__.__name__}({members})"
 
 
 def _differs_from_default(self: Any, attribute: attrs.Attribute[Any]) -> bool:

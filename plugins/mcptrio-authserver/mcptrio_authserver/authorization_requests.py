@@ -114,6 +114,36 @@ def read_authorization_request(
     """
     if client is None:
         raise Refusal("invalid_client", "client_id: unknown client; register it again")
+    redirect = _registered_redirect(client, query)
+    # From here on the redirect URI is valid, so errors may be returned to the client.
+    state, issuer = query.get("state"), config.issuer
+    if state is not None and len(state) > _MAX_STATE_CHARS:
+        raise Refusal("invalid_request", f"state: expected at most {_MAX_STATE_CHARS} characters")
+    try:
+        _check_supported(client, query)
+        challenge, dpop_key = _code_challenge(query), _dpop_key(query)
+        return AuthorizationRequest(
+            client=client,
+            redirect_uri=redirect,
+            state=state,
+            challenge=challenge,
+            resource=resource_of(config, query.get("resource")),
+            scopes=granted_scopes(config, query.get("scope"), client.scopes),
+            dpop_key=dpop_key,
+            query=raw,
+            silent="none" in query.get("prompt", "").split(),
+            issuer=issuer,
+        )
+    except Refusal as refusal:
+        error, description = refusal.error, refusal.description
+        parameters = {"error": error, "error_description": description}
+        raise ReturnedRefusal(
+            error, description, client=client, location=_location(redirect, parameters, state, issuer)
+        ) from None
+
+
+def _registered_redirect(client: RegisteredClient, query: Mapping[str, str]) -> str:
+    """Return the redirect URI of the request, or the only one of the client."""
     redirect = query.get("redirect_uri")
     if redirect is None and len(client.redirect_uris) == 1:
         [redirect] = client.redirect_uris
@@ -121,54 +151,39 @@ def read_authorization_request(
         raise Refusal(
             "invalid_request", "redirect_uri: expected a registered redirect URI of the client, character for character"
         )
-    # From here on the redirect URI is valid, so errors may be returned to the client.
-    state, issuer = query.get("state"), config.issuer
-    if state is not None and len(state) > _MAX_STATE_CHARS:
-        raise Refusal("invalid_request", f"state: expected at most {_MAX_STATE_CHARS} characters")
+    return redirect
 
-    def refused(error: str, description: str) -> ReturnedRefusal:
-        parameters = {"error": error, "error_description": description}
-        return ReturnedRefusal(
-            error, description, client=client, location=_location(redirect, parameters, state, issuer)
-        )
 
+def _check_supported(client: RegisteredClient, query: Mapping[str, str]) -> None:
+    """Refuse a request for another flow than the authorization code with its parameters in the query."""
     if query.get("response_type") != "code":
         error = "unsupported_response_type" if "response_type" in query else "invalid_request"
-        raise refused(error, "response_type: expected code")
+        raise Refusal(error, "response_type: expected code")
     if query.get("response_mode", "query") != "query":
-        raise refused("invalid_request", "response_mode: expected query")
+        raise Refusal("invalid_request", "response_mode: expected query")
     # OpenID Connect Core section 6: refused, because their parameters would otherwise be ignored without notice.
     if "request" in query or "request_uri" in query:
         name = "request" if "request" in query else "request_uri"
-        raise refused(f"{name}_not_supported", f"{name}: expected the parameters in the query itself")
+        raise Refusal(f"{name}_not_supported", f"{name}: expected the parameters in the query itself")
     if "authorization_code" not in client.grant_types:
-        raise refused("unauthorized_client", "the client is not registered for authorization codes")
+        raise Refusal("unauthorized_client", "the client is not registered for authorization codes")
+
+
+def _code_challenge(query: Mapping[str, str]) -> str:
     # OAuth 2.1 section 7.5: with plain, a stolen request would reveal the verifier.
     if query.get("code_challenge_method") != "S256":
-        raise refused("invalid_request", "code_challenge_method: expected S256")
+        raise Refusal("invalid_request", "code_challenge_method: expected S256")
     challenge = query.get("code_challenge", "")
     if not _CHALLENGE.fullmatch(challenge):
-        raise refused("invalid_request", "code_challenge: expected 43 characters of base64url")
+        raise Refusal("invalid_request", "code_challenge: expected 43 characters of base64url")
+    return challenge
+
+
+def _dpop_key(query: Mapping[str, str]) -> str | None:
     key = query.get("dpop_jkt")
     if key is not None and not _CHALLENGE.fullmatch(key):
-        raise refused("invalid_request", "dpop_jkt: expected a JWK thumbprint of 43 characters of base64url")
-    try:
-        resource = resource_of(config, query.get("resource"))
-        scopes = granted_scopes(config, query.get("scope"), client.scopes)
-    except Refusal as refusal:
-        raise refused(refusal.error, refusal.description) from None
-    return AuthorizationRequest(
-        client=client,
-        redirect_uri=redirect,
-        state=state,
-        challenge=challenge,
-        resource=resource,
-        scopes=scopes,
-        dpop_key=key,
-        query=raw,
-        silent="none" in query.get("prompt", "").split(),
-        issuer=issuer,
-    )
+        raise Refusal("invalid_request", "dpop_jkt: expected a JWK thumbprint of 43 characters of base64url")
+    return key
 
 
 def _location(redirect: str, parameters: Mapping[str, str], state: str | None, issuer: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from .client_metadata import read_client_metadata
+from .client_metadata import RegistrationMetadata, read_client_metadata
 from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
@@ -77,9 +77,16 @@ def register_client(
     # A flood of registrations evicts only unused clients, the oldest first; clients that a user has authorized stay.
     room = config.max_clients - used
     ledger.put("client", client.id, client.record(), until=now + _UNUSED_SECONDS, group=_NEW, most=room)
-    answer: dict[str, Any] = {
+    return _registration_response(config, client, metadata, secret)
+
+
+def _registration_response(
+    config: Config, client: RegisteredClient, metadata: RegistrationMetadata, secret: str | None
+) -> dict[str, Any]:
+    """Return the body of the response: the client as it is registered, and its secret (RFC 7591 section 3.2.1)."""
+    body: dict[str, Any] = {
         "client_id": client.id,
-        "client_id_issued_at": int(now),
+        "client_id_issued_at": int(client.made),
         "client_name": client.name,
         "redirect_uris": list(client.redirect_uris),
         "grant_types": list(client.grant_types),
@@ -88,15 +95,15 @@ def register_client(
         "application_type": metadata.application_type,
     }
     if metadata.scopes is not None:
-        answer["scope"] = " ".join(scope for scope in metadata.scopes if scope in config.scopes)
+        body["scope"] = " ".join(scope for scope in metadata.scopes if scope in config.scopes)
     if client.keys is not None:
-        answer["jwks"] = client.keys
+        body["jwks"] = client.keys
     if client.jwks_uri is not None:
-        answer["jwks_uri"] = client.jwks_uri
+        body["jwks_uri"] = client.jwks_uri
     if secret is not None:
-        # RFC 7591 section 3.2.1: 0 means that the secret does not expire.
-        answer |= {"client_secret": secret, "client_secret_expires_at": 0}
-    return answer
+        # 0 means that the secret does not expire.
+        body |= {"client_secret": secret, "client_secret_expires_at": 0}
+    return body
 
 
 def note_use(ledger: Ledger, config: Config, client: RegisteredClient, now: float) -> None:

@@ -301,9 +301,8 @@ class ConsoleWeb:
         return response
 
     def _refuse(self, problem: str | None) -> Response:
-        return Response(
-            self._templates.get_template("sign_in.html").render(problem=problem), 401, content_type="text/html"
-        )
+        html = self._templates.get_template("sign_in.html").render(problem=problem)
+        return Response(html, 401, content_type="text/html; charset=utf-8")
 
     def _problem(self, status: int, text: str) -> Response:
         html = self._templates.get_template("problem.html").render(text=text)

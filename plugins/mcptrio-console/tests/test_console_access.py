@@ -45,6 +45,7 @@ async def test_page_needs_a_session(path: str) -> None:
             answer = await site.get(path, headers={name: value.encode() for name, value in headers.items()})
 
             assert answer.status_code == 401
+            assert answer.headers["content-type"].endswith("; charset=utf-8")
             assert "data-live" not in answer.text
             assert "form_token" not in answer.text
 

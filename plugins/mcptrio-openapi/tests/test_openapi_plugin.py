@@ -78,8 +78,8 @@ async def test_tool_names_have_the_plugin_as_prefix(
 ) -> None:
     file = document({**IT, "/b": {"get": {"operationId": "x" * 100}}})
     table = {"apis": {"one": {"file": str(file), "base_url": "http://127.0.0.1:1"}}, **policy}
-    parts = ServerSpec(plugins=["openapi"], config={"openapi": table})
-    async with open_served(parts, Case()) as served, served.connect() as client:
+    spec = ServerSpec(plugins=["openapi"], config={"openapi": table})
+    async with open_served(spec, Case()) as served, served.connect() as client:
         found = [tool.name async for tool in client.tools()]
         report = json.loads((await client.read_resource("openapi:///apis")).contents[0].text)["apis"][0]
 

@@ -20,9 +20,9 @@ QUOTED = "s3cr3t%26word"
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_plugin_is_found_and_configured(shop: Any, transport: str) -> None:
-    parts = ServerSpec(plugins=["postgres"], config={"postgres": {"databases": {"shop": shop.url}, "max_rows": 2}})
+    spec = ServerSpec(plugins=["postgres"], config={"postgres": {"databases": {"shop": shop.url}, "max_rows": 2}})
     with trio.fail_after(60):
-        async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
+        async with open_served(spec, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("read_query")]
             result = await client.call_tool(tool, {"query": "SELECT name FROM customers ORDER BY id"})
 

@@ -321,9 +321,9 @@ async def test_commands_end_when_the_server_is_killed(inside: Path) -> None:
         "        allow=(Rule(argv=('sh', '-c'), rest=('*',), shell=True),))))\n"
     )
     script = "echo $PPID $$ > pids; setsid sh -c 'trap \"\" TERM; echo $$ > daemon; sleep 60; sleep 60'"
-    parts = ServerSpec(plugins=[plugin])
+    spec = ServerSpec(plugins=[plugin])
     with trio.fail_after(120):
-        async with open_served(parts, Case(revision="2025-11-25", transport="stdio")) as served:
+        async with open_served(spec, Case(revision="2025-11-25", transport="stdio")) as served:
             async with served.connect() as client:
                 await client.call_tool("start_process", {"argv": ["sh", "-c", script]})
                 warden, shell = map(int, (await written(inside / "pids")).split())

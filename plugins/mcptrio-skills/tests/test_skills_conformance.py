@@ -36,11 +36,11 @@ async def test_conformance_suite_passes(suite: tuple[Node, Path], tmp_path: Path
     (first / "references" / "FORMS.md").write_text("# Forms\n")
     for number in range(5):
         write_skill(folder / "acme" / f"skill-{number}")
-    parts = ServerSpec(plugins=[Skills(Config(folders=(folder,), page_size=2))])
+    spec = ServerSpec(plugins=[Skills(Config(folders=(folder,), page_size=2))])
     complaints: list[str] = []
     succeeded: dict[str, int] = {}
     with trio.fail_after(180):
-        async with open_served(parts, Case(revision="2026-07-28", transport="http")) as served:
+        async with open_served(spec, Case(revision="2026-07-28", transport="http")) as served:
             for name in CHECKS:
                 out = tmp_path / name
                 out.mkdir()

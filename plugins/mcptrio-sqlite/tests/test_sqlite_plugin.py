@@ -14,9 +14,9 @@ from mcptrio.testing import Case, ServerSpec, open_served
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
-    parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
+    spec = ServerSpec(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
     with trio.fail_after(60):
-        async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
+        async with open_served(spec, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("read_query")]
             result = await client.call_tool(tool, {"query": "SELECT name FROM customers ORDER BY id"})
 
@@ -30,7 +30,7 @@ async def test_definitions_take_few_tokens(sqlite_client: Any, check_tokens: Any
 
 
 async def test_invalid_setting_is_reported() -> None:
-    parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
+    spec = ServerSpec(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
     with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
-        async with open_served(parts):
+        async with open_served(spec):
             pass

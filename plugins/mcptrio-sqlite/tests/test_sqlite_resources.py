@@ -87,8 +87,8 @@ async def test_insights_are_collected_in_a_memo(sqlite_client: Any, call: Any) -
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_each_session_has_its_own_memo(shop: Path, call: Any, revision: str) -> None:
-    parts = ServerSpec(plugins=objects(Config(databases={"shop": shop})))
-    async with open_served(parts, Case(revision=revision)) as served:
+    spec = ServerSpec(plugins=objects(Config(databases={"shop": shop})))
+    async with open_served(spec, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await call(one, "append_insight", insight="mine")
             [memo] = (await other.read_resource("memo://insights")).contents

@@ -89,6 +89,8 @@ class Sweeper:
             (_INBOXES, (max(_INBOX_SECONDS, writes.age),)),
             (_ROWS.format(table="effects", when="expires <= now()"), ()),
             (_ROWS.format(table="replays", when="expires <= now()"), ()),
+            # A quota whose arrival time has passed is full, like one without a row. The second keeps the rows of quotas
+            # in constant use, which would otherwise be deleted and inserted again.
             (_ROWS.format(table="quotas", when="arrival <= now() - interval '1 s'"), ()),
         )
 

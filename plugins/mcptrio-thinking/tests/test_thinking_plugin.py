@@ -11,10 +11,10 @@ from mcptrio.testing import Case, ServerSpec, open_served
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_plugin_is_found_and_configured(transport: str) -> None:
-    parts = ServerSpec(plugins=["thinking"], config={"thinking": {"max_thought_bytes": 100}})
+    spec = ServerSpec(plugins=["thinking"], config={"thinking": {"max_thought_bytes": 100}})
     thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1, "sequence_id": "s"}
     with trio.fail_after(60):
-        async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
+        async with open_served(spec, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("sequentialthinking")]
             first = await client.call_tool(tool, thought)
             second = await client.call_tool(tool, {**thought, "thought": "x" * 101})

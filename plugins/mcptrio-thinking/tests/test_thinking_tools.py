@@ -152,8 +152,8 @@ async def test_session_continues_its_last_sequence_without_an_id(revision: str) 
 
 
 async def test_callers_without_identity_need_the_id() -> None:
-    parts = ServerSpec(plugins=[Thinking(Config())])
-    async with open_served(parts, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
+    spec = ServerSpec(plugins=[Thinking(Config())])
+    async with open_served(spec, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
         one = await think(client, FIRST)
         two = await think(client, FIRST)
         assert one["sequence_id"] != two["sequence_id"]
@@ -206,8 +206,8 @@ async def test_branch_name_with_a_line_end_is_refused() -> None:
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
 async def test_sessions_do_not_share_a_history(revision: str) -> None:
-    parts = ServerSpec(plugins=[Thinking(Config())])
-    async with open_served(parts, Case(revision=revision)) as served:
+    spec = ServerSpec(plugins=[Thinking(Config())])
+    async with open_served(spec, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await think(one, FIRST, sequence_id="same")
             result = await think(other, SECOND, sequence_id="same")

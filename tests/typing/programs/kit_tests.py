@@ -26,9 +26,9 @@ async def test_order(mcp_client: Client, mcp_script: Script) -> None:
 
 async def main() -> None:
     script = Script()
-    parts = ServerSpec(plugins=[Bakery()])
+    spec = ServerSpec(plugins=[Bakery()])
     async with (
-        open_served(parts, Case(transport="memory", revision="2025-11-25")) as served,
+        open_served(spec, Case(transport="memory", revision="2025-11-25")) as served,
         served.connect(handlers=script.handlers()) as client,
     ):
         await test_order(client, script)
