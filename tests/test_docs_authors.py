@@ -1,6 +1,6 @@
-"""docs/plugins.md: each example does what the page says, for a client or on the command line.
+"""docs/plugins.md and docs/tools.md: each example does what the page says, for a client or on the command line.
 
-A section whose program has no check fails. ``tests/test_docs_new_plugin.py`` runs the page's console blocks.
+A section whose program has no check fails. ``tests/test_docs_new_plugin.py`` runs the console blocks.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ from tests.test_readme import Block, blocks_of, shell_lines
 
 __all__: list[str] = []
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "plugins.md").read_text("utf-8")
+PAGES = {
+    name: (Path(__file__).resolve().parents[1] / name).read_text("utf-8")
+    for name in ("docs/plugins.md", "docs/tools.md")
+}
 SECTIONS: dict[str, list[Block]] = {}
-for _part in re.split(r"^##+ ", PAGE, flags=re.MULTILINE)[1:]:
-    SECTIONS[_part.partition("\n")[0]] = list(blocks_of(_part, "docs/plugins.md"))
+for _name, _text in PAGES.items():
+    for _part in re.split(r"^##+ ", _text, flags=re.MULTILINE)[1:]:
+        SECTIONS[_part.partition("\n")[0]] = list(blocks_of(_part, _name))
 SCRIPTS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 BY_COMMAND = ("The smallest plugin", "Configuration", "Test and publish")
 """Sections whose program a test below runs with a command. The others have a check with a client."""
@@ -78,13 +82,30 @@ async def _(module: ModuleType) -> None:
     async with mcptrio.connect(server_of(module)) as client:
         [tool] = [tool async for tool in client.tools()]
         properties = tool.input_schema["properties"]
-        assert (tool.title, tool.description) == ("Search", "Search the archive.")
+        assert tool.description == "Search the archive."
+        assert properties["query"]["description"] == "Words that a result must contain."
+        assert (await client.call_tool("search", {"query": "tea", "limit": 2})).structured_content == ["tea 1", "tea 2"]
+
+
+@program_of("Write a tool")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        [tool] = [tool async for tool in client.tools()]
+        properties = tool.input_schema["properties"]
         assert properties["query"]["description"] == "Words that a result must contain."
         assert properties["query"]["maxLength"] == 200
-        assert properties["region"]["x-mcp-header"] == "Region"
-        assert "ctx" not in properties
+        assert properties["order"]["enum"] == ["new", "old"]
         assert (await client.call_tool("search", {"query": "tea"})).structured_content == ["tea, new"]
         assert "query" in await answer(client, "search", query="")
+
+
+@program_of("Options")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        [tool] = [tool async for tool in client.tools()]
+        assert tool.title == "Measure"
+        assert set(tool.input_schema["properties"]) == {"sensor"}
+        assert await answer(client, "measure", sensor="north") == "21.5"
 
 
 @program_of("State")
@@ -225,4 +246,6 @@ def test_every_block_is_run() -> None:
         if block.language not in ("python", "console", "sh")
     }
     assert others == {("Configuration", "toml"), ("When a tool fails", "text")}
-    assert sum(len(found) for found in SECTIONS.values()) == len(list(blocks_of(PAGE, "docs/plugins.md")))
+    assert sum(len(found) for found in SECTIONS.values()) == sum(
+        len(list(blocks_of(text, name))) for name, text in PAGES.items()
+    )

@@ -1,6 +1,6 @@
 """The schemas of the shipped plugins are in the subsets of JSON Schema that the APIs of models accept.
 
-docs/plugins.md has the table of the changes that hosts make before they ask for strict arguments.
+docs/tools.md has the table of the changes that hosts make before they ask for strict arguments.
 """
 
 from __future__ import annotations
