@@ -31,8 +31,8 @@ __all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 # Repeated here, so that listing the commands imports none of them; a test compares the texts.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "serve": "Serve plugins, with all transports and options. Use it for servers that run all the time.",
-        "run": "Serve plugins over stdio or HTTP, with few options. Use it to try a plugin file.",
+        "serve": "Serve plugins over any transport.",
+        "run": "Serve plugin files over stdio or HTTP: serve with fewer options.",
         "worker": "Run tasks from a store, without serving clients.",
         "ps": "List your servers on this machine.",
         "top": "Show what servers on this machine do, request by request.",

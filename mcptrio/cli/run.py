@@ -38,7 +38,7 @@ def command(
     profile: str | None,
     **options: Any,
 ) -> None:
-    """Serve plugins over stdio or HTTP, with few options. Use it to try a plugin file.
+    """Serve plugin files over stdio or HTTP: serve with fewer options.
 
     \b
     mcptrio run hello.py          # over stdio: a client starts this command

@@ -127,7 +127,7 @@ class ServeCommand(CLICommand):
 @record_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
-    """Serve plugins, with all transports and options. Use it for servers that run all the time.
+    """Serve plugins over any transport.
 
     \b
     mcptrio serve --http --plugin hello.py
