@@ -95,6 +95,10 @@ def _take(batch: OperationBatch, items: Sequence[_Take]) -> Results:
         takers = [(item, waiting.pop(item)) for item in now.values()]
         rows = _taken(batch, takers)
         for item, indexes in takers:
+            if item.name not in rows:
+                # The sweeper has deleted the row after _QUOTA_ROWS found it. The next statement inserts it.
+                waiting[item] = indexes
+                continue
             granted, wait = rows[item.name]
             for at in indexes[granted:]:
                 results[at] = wait

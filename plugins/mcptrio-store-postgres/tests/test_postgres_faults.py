@@ -293,6 +293,32 @@ async def the_start_survives_an_engine_that_stalls_again(postgres: PostgresServe
                 await stores.sessions.save(record("a"))
 
 
+async def a_quota_whose_row_expires_during_a_take_is_full(postgres: PostgresServer, prefix: str) -> None:
+    """The row is deleted after the take has found it, as the sweeper of another replica may do."""
+    async with opened(postgres, prefix) as stores:
+        assert stores.quotas is not None
+        take = partial(stores.quotas.take, "q", count=1, seconds=0.1, burst=1)
+        assert await take() == 0
+        with psycopg.connect(postgres.socket_url) as other:
+            # A locked row delays the take, and unlike a deleted one it is not inserted again.
+            other.execute(f"SELECT FROM {prefix}.quotas FOR UPDATE".encode())
+            waits: list[float] = []
+            async with trio.open_nursery() as nursery:
+
+                async def take_again() -> None:
+                    waits.append(await take())
+
+                nursery.start_soon(take_again)
+                waiting = (
+                    "SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'",
+                    f"mcptrio {prefix}",
+                )
+                await eventually(lambda: bool(postgres.run(*waiting)), "the take waits for the row")
+                other.execute(f"DELETE FROM {prefix}.quotas".encode())
+                other.commit()
+        assert waits == [0]
+
+
 async def an_unsent_message_becomes_a_loss(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, timeout=1.0) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
@@ -321,6 +347,7 @@ ON_ONE_SERVER: Mapping[str, Fault] = {
         a_lock_that_another_holds_is_waited_for,
         a_cancelled_claim_is_given_back,
         the_start_survives_an_engine_that_stalls_again,
+        a_quota_whose_row_expires_during_a_take_is_full,
         an_unsent_message_becomes_a_loss,
         tables_that_are_locked_for_five_leases_lose_no_append_and_end_no_replica,
     )
