@@ -91,7 +91,7 @@ async def test_invalid_server_name_is_refused(name: str, message: str) -> None:
 
 async def test_duplicate_server_name_is_refused() -> None:
     host = Host({"one": plain()}, approve=None)
-    with pytest.raises(ConfigError, match="expected a name with its own prefix"):
+    with pytest.raises(ConfigError, match="expected a name with another prefix than"):
         host.add("one", plain())
     with pytest.raises(ConfigError, match="no such server: `two`"):
         await host.remove("two")
