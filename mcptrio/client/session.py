@@ -216,7 +216,7 @@ class ClientSession:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
             # Over HTTP in 2026-07-28, closing the response cancels the request.
-            if not self.link.cancels_by_leaving(sent.revision):
+            if not self.link.cancels_by_closing(sent.revision):
                 self._start_cancelling(self.link, sent)
             raise
         except RequestFailed as failed:

@@ -75,8 +75,8 @@ class TracedLink:
     def abandon(self, id: RequestId) -> None:
         self._link.abandon(id)
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
-        return self._link.cancels_by_leaving(revision)
+    def cancels_by_closing(self, revision: Revision) -> bool:
+        return self._link.cancels_by_closing(revision)
 
     def sends_param_headers(self, revision: Revision) -> bool:
         return self._link.sends_param_headers(revision)
