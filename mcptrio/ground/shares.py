@@ -24,7 +24,7 @@ class Share:
 class Shares:
     """A limited number of places that owners take and give back.
 
-    An owner may hold at most as many places as are free. One busy client thus gets half of all places, two get a third
+    An owner may hold at most as many places as are free. So one busy client gets half of all places, two get a third
     each, and some always stay free for the next client.
 
     Args:

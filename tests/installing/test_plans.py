@@ -231,7 +231,7 @@ def test_url_of_an_earlier_installation_is_recognized(machine: Machine) -> None:
         ("cursor", '{\n  "mcpServers": {,}\n}', ":2:18: expected a name"),
         ("codex", "a = 1\n[mcp_servers\n", ":2:13: expected TOML"),
         ("goose", "extensions: [\n", ":2:1: expected YAML"),
-        ("cursor", '{"mcpServers": []}', ": mcpServers: expected an object, got something else; nothing was written"),
+        ("cursor", '{"mcpServers": []}', ": mcpServers: expected an object, got a list; nothing was written"),
         ("codex", "mcp_servers = {}\n", ": line 1: expected mcp_servers as a table with a header"),
     ],
 )

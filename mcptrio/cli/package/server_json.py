@@ -37,7 +37,7 @@ class RegistryListing:
         name: ``io.github.user/server``; by default the text after ``mcp-name:`` in the README.
         package: The distribution of the server; by default that of the plugin, if there is one.
         repository: The URL of the source repository.
-        url: The URL of a running server, which the file lists besides the package.
+        url: The URL of a running server, which the file lists in addition to the package.
     """
 
     name: str | None = None
@@ -61,7 +61,7 @@ def server_json(plugins: Sequence[PublishedPlugin], listing: RegistryListing) ->
     if not version or len(version) > _MAX_VERSION_CHARS or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
     if listing.url is not None and not re.fullmatch(r"https?://\S+", listing.url):
-        raise ConfigError("--url: expected an http or https URL, got something else")
+        raise ConfigError(f"--url: expected an http or https URL, got {listing.url!r}")
     repository, url = listing.repository, listing.url
     return drop_none(
         {
@@ -157,5 +157,5 @@ def _check_text(option: str, text: str) -> str:
 def _repository_host(url: str) -> str:
     match = re.fullmatch(r"https?://(?:www\.)?([^/\s]+)/\S+", url)
     if match is None:
-        raise ConfigError("--repository: expected the http or https URL of a repository, got something else")
+        raise ConfigError(f"--repository: expected the http or https URL of a repository, got {url!r}")
     return _SOURCES.get(match[1], match[1])
