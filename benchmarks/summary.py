@@ -50,8 +50,8 @@ A cell is empty if the library does not have the feature.
 All libraries ran in turn on one machine: {machine}.
 Versions: {versions}.
 
-[All results](../benchmarks/RESULTS.md) of this run have spread, targets and method, and compare [six plugins with six
-reference servers](../benchmarks/RESULTS.md#a-set-of-servers).
+[All results](../benchmarks/RESULTS.md) of this run contain the spread, the targets and the method, and compare
+[six plugins with six reference servers](../benchmarks/RESULTS.md#a-set-of-servers).
 """
 
 

@@ -54,7 +54,8 @@ _SECONDS = 1800.0
 _HEAD = """# Plugins compared
 
 This page compares the official reference servers, and markitdown-mcp, with the plugins that can replace them.
-`docs/compare_plugins.py` starts both, sends both the same requests with mcptrio's client, and writes this page.
+`docs/compare_plugins.py` starts each pair of servers, sends them the same requests with mcptrio's client, and
+writes this page.
 Each cell says what this server did. Text after `refused:` or `answered:` is quoted from it, and cut if it is long.
 
 Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
@@ -66,8 +67,9 @@ The plugins code, openapi, shell and skills have no reference server.
 
 _TRANSCRIPT = """## A repository explored and changed
 
-`python -m benchmarks.transcripts.repository` gives both the same twelve tasks, with the calls that a model would write.
-It stops at the answer, and counts the tokens of calls and answers.
+`python -m benchmarks.transcripts.repository` gives both sides the same twelve tasks, with the calls that a model
+would write.
+It ends a task when the answer is found, and counts the tokens of the calls and their results.
 An answer of more than 10,000 tokens is discarded, and counts as refused.
 """
 

@@ -171,6 +171,6 @@ def test_documented_behaviour_matches_the_plugin(shapes: Any) -> None:
 
     stable = {title: ours for title, _, ours in tried if title not in shapes["thinking"]["measured"]}
     # Tools without a reference are not compared.
-    stable.pop("The reference's tools with the same names, and arguments of the same names in snake case and types")
+    stable.pop("The reference's tools that ours has too, with the same argument names (in snake case) and types")
     assert len(stable) >= 12
     assert stable == {title: written[title] for title in stable}

@@ -15,7 +15,7 @@ __all__ = ["COMMON", "common_rows", "differences"]
 
 COMMON = (
     "Tools",
-    "The reference's tools with the same names, and arguments of the same names in snake case and types",
+    "The reference's tools that ours has too, with the same argument names (in snake case) and types",
     "Tools with an output schema, with a title, with all four hints",
     "Prompts, resources, templates",
     "Newest revision supported",

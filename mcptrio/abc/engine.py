@@ -83,7 +83,7 @@ class PeerSession(Protocol):
         ...
 
     def report_everything_changed(self) -> None:
-        """Notify the client that every list and subscribed resource may have changed: it may have missed some."""
+        """Report every list and subscribed resource as changed, because the client may have missed notifications."""
         ...
 
     @property
@@ -130,9 +130,9 @@ class Engine(Protocol):
         (2026-07-28: a client cancels a request by closing its response stream).
 
         Args:
-            opened: A function called for a request, with a function that cancels the request and takes the reason.
-            may_stay_open: True if a request that only stays open, such as a subscription, may do so after this call
-                returns.
+            opened: Called for a request, but not for a notification, with a function that cancels it. That function
+                takes the reason.
+            may_stay_open: True if this call may return while a subscription (``subscriptions/listen``) stays open.
 
         Returns:
             True if the request stays open. It ends when ``outlet`` is closed, and only the function passed to
@@ -155,12 +155,13 @@ class Engine(Protocol):
         """Run a task of the transport, and log its exception, for example that of a failing store.
 
         Args:
-            what: The task, for the log.
+            what: The name of the task in the log.
         """
         ...
 
     def param_headers(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
-        """Return the parameter headers of a tool: names (lower case, without ``mcp-param-``) with argument paths."""
+        """Return a tool's parameter headers: each name, in lower case without ``mcp-param-``, with its argument's
+        path."""
         ...
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:

@@ -39,8 +39,8 @@ class Link(Protocol):
     ) -> Response | ErrorResponse:
         """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
-        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. The server cancels the request then
-        only if :meth:`cancels_by_leaving` returns True.
+        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. Cancelling the call cancels the request
+        on the server only if :meth:`cancels_by_closing` returns True.
 
         Args:
             param_headers: Names in lower case without ``mcp-param-``, each with the path of its argument.
@@ -73,7 +73,7 @@ class Link(Protocol):
         """
         ...
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
+    def cancels_by_closing(self, revision: Revision) -> bool:
         """Return True if cancelling :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
         ...
 

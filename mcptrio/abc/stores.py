@@ -1,7 +1,7 @@
 """Interfaces of the stores, for state that outlives a request or the process, and of the bus between replicas.
 
 A *replica* is one process that serves. Replicas with the same stores serve the same sessions. The stores are
-authoritative; the bus only tells other replicas to read them, so a lost message only delays.
+authoritative; the bus only tells other replicas to read them, so a lost message only causes a delay.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 STORE_RETRY_SECONDS: Final = 5.0
-"""Seconds that a client should wait after a store has failed."""
+"""Seconds that a client should wait before it retries a request that failed because of a store."""
 INBOX_MESSAGE: Final = b"inbox"
 """Published on the topic of a session when its inbox has a new message."""
 
@@ -202,7 +202,7 @@ class Bus(Protocol):
         """Call ``receive`` with each message that is published from now on.
 
         Args:
-            receive: Must not block or raise. ``None`` says that messages may have been lost.
+            receive: Must not block or raise. Called with ``None`` if messages may have been lost.
 
         Returns:
             A function that removes the follower.
@@ -270,11 +270,11 @@ class QuotaStore(Protocol):
     """Rates over all replicas, by the generic cell rate algorithm (ITU-T I.371). A failure raises StoreFailed.
 
     The store keeps only the theoretical arrival time of the next request, so requests may take from one quota at
-    different rates. A request that costs three takes one at a third of the rate, with a third of the burst.
+    different rates. A request that costs three units takes one unit at a third of the rate, with a third of the burst.
     """
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
-        """Take one from a quota of ``count`` in ``seconds``, of which ``burst`` may come at once.
+        """Take one unit from a quota of ``count`` units in ``seconds``, of which ``burst`` may be taken at once.
 
         Returns:
             0.0 if the request may proceed. Otherwise the seconds until it may; then nothing is taken.

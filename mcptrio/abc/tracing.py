@@ -26,16 +26,16 @@ __all__ = [
     "TraceOutcome",
     "TracedRequest",
     "Tracer",
-    "answering",
-    "joining",
-    "notified",
-    "receiving",
-    "sending",
+    "share_trace",
+    "trace_answer",
     "trace_carrier",
+    "trace_channel",
     "trace_notification",
+    "trace_received",
+    "trace_sending",
     "trace_step",
-    "waiting",
-    "working",
+    "trace_wait",
+    "trace_work",
 ]
 
 StepKind: TypeAlias = Literal["start plugin", "stop plugin", "restart task", "store"]
@@ -145,7 +145,7 @@ class Tracer(Protocol):
         ...
 
     def waiting(self, method: str) -> AbstractContextManager[None]:
-        """Return a context for a wait: of a handler for an answer in another request, or of a client for its user."""
+        """Return a context for waiting: a handler waits for the client's answer, or a client waits for its user."""
         ...
 
     def joining(self) -> AbstractContextManager[None]:
@@ -184,7 +184,7 @@ class Tracer(Protocol):
 
 
 class _Tracing:
-    """The tracer of this process. OpenTelemetry's tracer provider is per process too."""
+    """Holds the tracer of this process. OpenTelemetry's tracer provider is per process too."""
 
     __slots__ = ("tracer",)
 
@@ -193,27 +193,27 @@ class _Tracing:
 
 
 TRACING = _Tracing()
-"""Read for each message: without a tracer, this attribute test is all that tracing costs."""
+"""The tracer of this process. Without one, tracing costs one attribute test for each message."""
 
 
-def receiving(network: Network) -> AbstractContextManager[None]:
+def trace_channel(network: Network) -> AbstractContextManager[None]:
     """See :meth:`Tracer.receiving`."""
     return TRACING.tracer.receiving({}, network) if TRACING.tracer is not None else nullcontext()
 
 
-def notified(message: object) -> AbstractContextManager[None]:
-    """Return a context in which a received message is handled. Notifications are traced."""
+def trace_received(message: object) -> AbstractContextManager[None]:
+    """See :meth:`Tracer.notified`. A message that is not a notification is not traced here."""
     if TRACING.tracer is not None and isinstance(message, Notification):
         return TRACING.tracer.notified(message)
     return nullcontext()
 
 
-def answering(served: AnsweredRequest) -> AbstractContextManager[None]:
+def trace_answer(served: AnsweredRequest) -> AbstractContextManager[None]:
     """Return a context in which a client answers a request of the server."""
     return TRACING.tracer.serving(served) if TRACING.tracer is not None else nullcontext()
 
 
-def sending(
+def trace_sending(
     message: Request | Notification, *, revision: str | None = None, to: str | None = None
 ) -> AbstractContextManager[TraceOutcome]:
     """See :meth:`Tracer.sending`."""
@@ -229,7 +229,7 @@ def trace_notification(message: Notification, revision: str | None = None) -> No
             pass
 
 
-def waiting(methods: Iterable[str]) -> AbstractContextManager[None]:
+def trace_wait(methods: Iterable[str]) -> AbstractContextManager[None]:
     """See :meth:`Tracer.waiting`.
 
     Args:
@@ -240,12 +240,12 @@ def waiting(methods: Iterable[str]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def joining() -> AbstractContextManager[None]:
+def share_trace() -> AbstractContextManager[None]:
     """See :meth:`Tracer.joining`."""
     return TRACING.tracer.joining() if TRACING.tracer is not None else nullcontext()
 
 
-def working(served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
+def trace_work(served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
     """See :meth:`Tracer.working`."""
     return TRACING.tracer.working(served, carrier) if TRACING.tracer is not None else nullcontext(TraceOutcome())
 

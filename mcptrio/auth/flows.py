@@ -17,7 +17,7 @@ __all__ = ["Flow", "drive"]
 T = TypeVar("T")
 
 Flow: TypeAlias = Generator[FetchRequest, FetchResponse, T]
-"""A generator that yields requests, is sent their responses, and returns its result."""
+"""A generator that yields requests, receives the responses with ``send``, and returns its result."""
 
 
 async def drive(flow: Flow[T], fetch: Fetch) -> T:

@@ -413,7 +413,7 @@ def _import_key(kind: Any, data: Any) -> Any:
     except jose.other_kind as error:
         raise _OtherKeyType("expected another type of key") from error
     except jose.failures as error:
-        raise BadKey("expected a JSON Web Key, got a broken one") from error
+        raise BadKey("expected a JSON Web Key, got an invalid one") from error
     return made
 
 

@@ -154,13 +154,13 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
 
 def _text(name: str, value: object, where: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise _wrong_type(name, f"a text of at most {_MAX_TEXT_CHARS} characters", value, where)
+        raise _wrong_type(name, f"a string of at most {_MAX_TEXT_CHARS} characters", value, where)
     return value
 
 
 def _texts(name: str, value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > _MAX_LIST_ITEMS:
-        raise _wrong_type(name, f"a list of at most {_MAX_LIST_ITEMS} texts", value, where)
+        raise _wrong_type(name, f"a list of at most {_MAX_LIST_ITEMS} strings", value, where)
     return tuple(_text(name, each, where) for each in value)
 
 

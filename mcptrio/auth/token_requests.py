@@ -369,7 +369,7 @@ def _read_tokens(response: FetchResponse, endpoint: str, asked_at: float, *, bou
         raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} at {shown(endpoint)}")
     refresh, scope = members.get("refresh_token"), members.get("scope")
     if refresh is not None and not (isinstance(refresh, str) and 0 < len(refresh) <= 16384):
-        raise AuthorizationError(f"refresh_token: expected a text of at most 16384 characters at {shown(endpoint)}")
+        raise AuthorizationError(f"refresh_token: expected a string of at most 16384 characters at {shown(endpoint)}")
     return Tokens(
         access_token=Secret(token),
         scheme=scheme,

@@ -16,7 +16,7 @@ class CallLimits:
         owner: The plugin's name, for messages.
         timeout: Seconds for one call, from its start.
         concurrency: Calls at the same time; further calls wait. A call counts until its code has ended.
-        rate: Calls per second; as many, and at least one, may arrive at once.
+        rate: Calls per second. The same number of calls, but at least one, may arrive at once.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ from mcptrio.runtime.inputs import InputChannel, declares, require
 from mcptrio.runtime.request import RequestScope
 
 if TYPE_CHECKING:
-    # Type checkers know this module without an installation. The default makes a bare Context a Context[Any].
+    # Type checkers know typing_extensions even if it is not installed. The default makes a bare Context a Context[Any].
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     StateT = TypeVarWithDefault("StateT", default=Any)
@@ -383,7 +383,7 @@ class Context(Generic[StateT]):
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a side effect that a replay of the handler must not repeat.
 
-        In 2026-07-28 it runs once per call, even if the client sends a retry twice, and with shared stores on all
+        In 2026-07-28 it runs once per call, even if the client sends a retry twice; with shared stores, once over all
         replicas. A cancelled effect has 5 seconds to end. The next retry runs it again if it has failed or not ended.
 
         Args:

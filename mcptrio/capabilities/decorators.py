@@ -63,7 +63,7 @@ def _icons(icons: Iterable[Icon] | None) -> tuple[Icon, ...] | None:
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
     # frozenset() would make a scope of each letter of a string.
     if isinstance(scopes, str):
-        raise TypeError(f"scopes: expected a list of texts, got the text {scopes!r}")
+        raise TypeError(f"scopes: expected a list of strings, got the string {scopes!r}")
     made = frozenset(scopes)
     for each in made:
         if not _SCOPE.fullmatch(each):

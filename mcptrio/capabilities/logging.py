@@ -110,7 +110,7 @@ class Logging:
 
     def redact_member(self, key: str, value: Any) -> Any:
         """Return the value of a member without secrets. The name may show that the whole value is a secret."""
-        # A number with such a name is rather a count, such as of tokens.
+        # A number with such a name is more likely a count, for example of tokens.
         if not isinstance(value, bool | int | float | None) and is_secret_name(key):
             return REDACTED
         return self.redact(value)

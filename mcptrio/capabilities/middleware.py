@@ -31,7 +31,7 @@ _log = logging.getLogger("mcptrio.middleware")
 
 @frozen(kw_only=True)
 class RequestView:
-    """A request, for middleware.
+    """A request, as middleware sees it.
 
     Args:
         id: The request's id in its session.

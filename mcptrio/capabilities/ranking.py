@@ -1,4 +1,4 @@
-"""Ranks completion candidates, of which at most a hundred are sent.
+"""Ranks completion candidates. At most a hundred of them are sent.
 
 ``completion/complete`` uses this. Only the first 10,000 candidates are considered, and the first 1,000 characters of
 each.

@@ -166,7 +166,7 @@ class Registry(Generic[E]):
             self._notify_observers()
 
     def arrange(self, names: Iterable[str]) -> None:
-        """Put entries in the order of these names. Together they keep the positions that they have."""
+        """Put entries in the order of these names, within the positions that these entries already have."""
         wanted = list(names)
         with self._lock:
             # An entry may have been removed in another thread since the caller made its list.
@@ -256,7 +256,7 @@ class Registry(Generic[E]):
             return [(self._positions[name], entry) for name, entry in self.entries.items() if not entry.owner.is_hidden]
 
     def _forget_positions(self) -> None:
-        """Drop the positions of removed names if there are too many: a plugin may use ever new names."""
+        """Drop the positions of removed names if there are too many: a plugin may add a new name each time."""
         if len(self._positions) > 2 * len(self.entries) + MAX_SPARE_POSITIONS:
             self._positions = {name: position for name, position in self._positions.items() if name in self.entries}
 

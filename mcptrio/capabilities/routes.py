@@ -35,7 +35,7 @@ class Routes:
     """The ASGI applications of plugins, by path.
 
     Args:
-        works: Counts the requests to the applications.
+        works: The running requests to the applications.
     """
 
     def __init__(self, works: WorkSet) -> None:
@@ -50,7 +50,7 @@ class Routes:
             TypeError: The application is not callable.
             Duplicate: The path is taken.
         """
-        # A proxy may normalize dots and escapes, so that such a path would be another one for the proxy.
+        # A proxy may normalize dots and escapes, and would then route such a path differently.
         if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
             raise ValueError(f"expected a path like /auth, without a slash at its end, got {path!r}")
         if not callable(app):

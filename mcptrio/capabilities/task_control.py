@@ -1,4 +1,4 @@
-"""The task of a call, for its handler: ``ctx.task``."""
+"""``ctx.task``, with which a handler controls the task of its call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An async iterator that reports progress after each item.
 
-``Context.track`` returns it. It is no async generator, because the garbage collector would have to finish a generator
-that is left early, about which Trio warns.
+``Context.track`` returns it. It is not an async generator: if a loop left a generator early, the garbage collector
+would have to finish the generator, and Trio warns about that.
 """
 
 from __future__ import annotations

@@ -68,10 +68,10 @@ def read_texts(words: tuple[str, ...]) -> dict[str, str]:
         # In MCP, arguments of prompts are always strings, so KEY:=JSON has no meaning.
         if word.is_raw:
             raise ConfigError(
-                f"argument {quote_name(word.key)}: expected {word.key}=TEXT, got {word.key}:=…; every value is a text"
+                f"argument {quote_name(word.key)}: expected {word.key}=TEXT, got {word.key}:=…; every value is a string"
             )
         if word.key in arguments:
-            raise ConfigError(f"argument {quote_name(word.key)}: given twice")
+            raise ConfigError(f"argument {quote_name(word.key)}: expected one value, got two")
         value = word.value
         # A text that begins with @ is entered with two.
         if value.startswith("@@"):

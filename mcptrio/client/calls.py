@@ -189,7 +189,7 @@ class Calls:
         try:
             return await call.link.exchange(call.sent.message, call.sent.revision, param_headers=param_headers)
         except (trio.Cancelled, trio.TooSlowError):
-            if not call.link.cancels_by_leaving(call.sent.revision):
+            if not call.link.cancels_by_closing(call.sent.revision):
                 self._cancel(call.link, call.sent)
             raise
 

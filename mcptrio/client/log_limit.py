@@ -1,7 +1,7 @@
 """A rate limit for the log messages of a server.
 
-Each client session has one. The handler of log messages may take longer than reading the message: that of the command
-line, for example, prints a line.
+Each client session has one. Handling a message may take longer than reading it: the command line, for example, prints
+each message.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Initialization"; server/utilities/logging, "Error Handling".
 """
@@ -27,10 +27,10 @@ _log = logging.getLogger("mcptrio.client")
 
 
 class LogLimit:
-    """Counts the log messages of one session."""
+    """The limit on the log messages of one session."""
 
     def __init__(self) -> None:
-        self._connecting = MAX_LOGS_WHILE_CONNECTING
+        self._left_while_connecting = MAX_LOGS_WHILE_CONNECTING
         self._bucket = TokenBucket(MAX_LOGS_PER_SECOND, MAX_LOGS_PER_SECOND)
         self._dropped = 0
         self._next_notice = 0.0
@@ -48,8 +48,8 @@ class LogLimit:
         if is_connected:
             is_allowed = self._bucket.take()
         else:
-            is_allowed = self._connecting > 0
-            self._connecting -= is_allowed
+            is_allowed = self._left_while_connecting > 0
+            self._left_while_connecting -= is_allowed
         if is_allowed:
             return True
         self._dropped += 1

@@ -24,7 +24,7 @@ class ClientOptions:
     """The options of one client.
 
     Args:
-        name: The user's name for the server, which is shown until the server has sent its own.
+        name: The name that the user gave the server, which is shown until the server has sent its own.
         info: Name and version of the client.
         revision: The only acceptable revision, or ``None``.
         known: The version that an earlier client negotiated with this server, or ``None``. Skips the discovery.

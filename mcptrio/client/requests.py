@@ -17,7 +17,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc.tracing import joining, waiting
+from mcptrio.abc.tracing import share_trace, trace_wait
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.options import ClientOptions
@@ -61,7 +61,7 @@ _REPEATABLE_METHODS = frozenset(
 )
 MAX_REPEATS = 2
 FIRST_PAUSE_SECONDS = 0.1
-"""Seconds before the first retry. They are doubled for each further one."""
+"""Seconds before the first retry. Doubled for each further retry."""
 RATE_LIMITED_PAUSE_SECONDS = 1.0
 """Seconds before the first retry after HTTP 429 without ``Retry-After``."""
 MAX_RETRY_AFTER_SECONDS = 30.0
@@ -162,7 +162,7 @@ class ClientRequests:
             )
             return await self._with_urls(work)
 
-        with joining():
+        with share_trace():
             return await self._complete(send, params, without_input)
 
     async def _complete(
@@ -263,7 +263,7 @@ async def answer_all(session: ClientSession, questions: Mapping[str, InputReques
     failed: list[MCPError] = []
 
     async def answer(key: str, question: InputRequest) -> None:
-        with waiting([question.method]):
+        with trace_wait([question.method]):
             answers[key] = session.revision.unstructure(await session.answer(question.method, question.params))
 
     async def answer_one(key: str, question: InputRequest, scope: trio.CancelScope) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc.links import Link
-from mcptrio.abc.tracing import AnsweredRequest, answering
+from mcptrio.abc.tracing import AnsweredRequest, trace_answer
 from mcptrio.client.consent import with_consent
 from mcptrio.errors import MCPError, MCPTrioError, Overloaded
 from mcptrio.protocol.client_connection import ClientConnection
@@ -90,7 +90,7 @@ class ServerRequests:
     async def _serve(self, request: RequestReceived) -> None:
         served = AnsweredRequest(request)
         try:
-            with self._scopes[request.id], answering(served):
+            with self._scopes[request.id], trace_answer(served):
                 try:
                     result = await self._answer(request.method.name, request.params)
                     served.reply = self._connection.answer(request, result)

@@ -146,7 +146,7 @@ class ClientSession:
 
     @property
     def display_name(self) -> str:
-        """The server's name to show to the user: its own title, and the user's name for it if that differs."""
+        """The name to show to the user: the server's own title, and the name that the user gave it if that differs."""
         info = self.server.info if self.server is not None else None
         name = (info.title or info.name) if info is not None else self._options.name
         return self._options.name if name == self._options.name else f"{name} ({self._options.name})"
@@ -164,8 +164,8 @@ class ClientSession:
         """Send a request and decode its result.
 
         Args:
-            params: The params object of the method; or a mapping in wire form, which is sent whatever the server
-                declares.
+            params: The params object of the method, or a mapping in wire form. A mapping is sent even if the server
+                does not declare the capability.
             timeout: Seconds to wait since the request or its last progress report; by default ``timeouts.idle``.
             param_headers: Maps each header name to the path of the argument that the header repeats.
 
@@ -216,7 +216,7 @@ class ClientSession:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
             # Over HTTP in 2026-07-28, closing the response cancels the request.
-            if not self.link.cancels_by_leaving(sent.revision):
+            if not self.link.cancels_by_closing(sent.revision):
                 self._start_cancelling(self.link, sent)
             raise
         except RequestFailed as failed:
@@ -224,7 +224,7 @@ class ClientSession:
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
-        """Send a notification. Return ``False`` if only other revisions of the specification have it."""
+        """Send a notification. Return ``False`` if another revision has it, but not that of the session."""
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
         is_ours = any(each.server_methods.get(method) is not None for each in REVISIONS.values())

@@ -219,7 +219,7 @@ class ClientSupervisor:
         session = self._make_session()
         is_negotiated = False
         try:
-            # Two nurseries unwrap exception groups: one those of this body, the other those of the link's nursery.
+            # Each of the two nurseries unwraps exception groups: one those of this body, the other those of the link.
             async with open_hidden_nursery(), opener(session.receive) as link, open_hidden_nursery() as nursery:
                 with session.attached(link, nursery):
                     await self._negotiate(session, known)

@@ -65,7 +65,7 @@ DEFAULT_POLL_SECONDS: Final = 2.0
 MAX_POLL_SECONDS: Final = 60.0
 """Maximum seconds between two polls, whatever the server requests."""
 REPORTED_POLLS: Final = 5
-"""The factor by which the interval between polls is longer while the server reports the task."""
+"""While the server reports changes of the task, the interval between polls is this many times longer."""
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for sending the cancellation of a task."""
 RESULT_TIMEOUT: Final = 30.0
@@ -84,7 +84,7 @@ class ServerTask:
         message: A text for users about the status.
         created: The time of its creation, ISO 8601.
         updated: The time of its last change, ISO 8601.
-        ttl: Seconds after the creation, when the server may delete the task; ``None`` without limit.
+        ttl: Seconds after the creation until the server may delete the task; ``None`` without limit.
     """
 
     id: str
@@ -364,7 +364,7 @@ class ClientTask:
     async def _report(self, progress: OnProgress | None, message: str | None) -> None:
         if progress is None:
             return
-        # A task has a text and no number, so the reports are counted.
+        # The status of a task has no number, so the progress is the number of reports.
         self._reports += 1
         returned = progress(Progress(self._reports, None, message))
         if inspect.isawaitable(returned):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import trio
 
-from mcptrio.abc.tracing import joining
+from mcptrio.abc.tracing import share_trace
 from mcptrio.client.cache import Cache
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.session import ClientSession
@@ -44,7 +44,7 @@ class ToolRequests:
     """Calls the tools of one server.
 
     Args:
-        pages: Lists all tools. Each page passes through :meth:`list_page`.
+        pages: Lists all tools, and passes each page through :meth:`list_page`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ToolRequests:
         """
         began, name = trio.current_time(), params.name
         # The polls of a task belong to the trace of the call.
-        with joining():
+        with share_trace():
             result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
         # A result without structured content needs no listing, because only a known schema can require such content.
@@ -133,7 +133,7 @@ class ToolRequests:
             if refusal is not None:
                 raise refusal
             return result
-        # The server has refused the plain call of a tool that it lists only now.
+        # The server has refused the plain call, because the tool requires a task, as the new listing shows.
         return await send(_with_task(params), param_headers=self._known.param_headers(name))
 
     async def _requires_task(self, name: str, timeout: float) -> bool:
@@ -144,7 +144,8 @@ class ToolRequests:
 
     async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
         """Fetch a page and add it to the snapshot. Return it without tools whose header annotations are invalid."""
-        # Read before the request. If the list changes in the meantime, the page is added to the old snapshot.
+        # Read before the request. If the list changes in the meantime, the page is added to the old snapshot, which is
+        # no longer used.
         known = self._known
         page = await fetch()
         session = await self._supervisor.current()

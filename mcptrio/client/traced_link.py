@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import trio
 
 from mcptrio.abc.links import Link, LinkOpener, Receiver
-from mcptrio.abc.tracing import TRACING, notified, sending
+from mcptrio.abc.tracing import TRACING, trace_received, trace_sending
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.revision import Revision
 
@@ -35,7 +35,7 @@ def _with_tracing(opener: LinkOpener) -> LinkOpener:
 @asynccontextmanager
 async def _open_traced(opener: LinkOpener, receive: Receiver) -> AsyncIterator[Link]:
     def received(message: Request | Notification) -> None:
-        with notified(message):
+        with trace_received(message):
             receive(message)
 
     async with opener(received) as link:
@@ -61,13 +61,13 @@ class TracedLink:
     async def exchange(
         self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NO_HEADERS
     ) -> Response | ErrorResponse:
-        with sending(request, revision=revision.version, to=self.name) as sent:
+        with trace_sending(request, revision=revision.version, to=self.name) as sent:
             sent.reply = reply = await self._link.exchange(request, revision, param_headers=param_headers)
         return reply
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         if isinstance(message, Notification):
-            with sending(message, revision=revision.version, to=self.name):
+            with trace_sending(message, revision=revision.version, to=self.name):
                 await self._link.send(message, revision)
         else:
             await self._link.send(message, revision)
@@ -75,8 +75,8 @@ class TracedLink:
     def abandon(self, id: RequestId) -> None:
         self._link.abandon(id)
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
-        return self._link.cancels_by_leaving(revision)
+    def cancels_by_closing(self, revision: Revision) -> bool:
+        return self._link.cancels_by_closing(revision)
 
     def sends_param_headers(self, revision: Revision) -> bool:
         return self._link.sends_param_headers(revision)

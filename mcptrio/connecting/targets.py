@@ -18,7 +18,7 @@ from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 if TYPE_CHECKING:
     from mcptrio.server import RunningServer, Server
 
-__all__ = ["Command", "Endpoint", "Socket", "Target", "origin_of"]
+__all__ = ["Command", "Endpoint", "Socket", "Target", "target_digest"]
 
 Stderr: TypeAlias = "Literal['log', 'forward', 'drop'] | Callable[[str], object]"
 """Where the lines of a server's standard error go: ``"log"`` to the log, ``"forward"`` to this process's standard
@@ -87,8 +87,8 @@ Target: TypeAlias = (
 """Everything that ``connect`` accepts as a target."""
 
 
-def origin_of(target: Target) -> bytes | None:
-    """Return a digest that identifies a target for a host, or ``None`` for a channel or a server of this process."""
+def target_digest(target: Target) -> bytes | None:
+    """Return a digest by which a host recognizes a target; ``None`` for a channel or a server of this process."""
     if isinstance(target, Command):
         # NUL cannot occur in an argument, so two commands never have the same text.
         text = "\0".join(map(str, target.args))

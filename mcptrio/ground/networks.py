@@ -1,4 +1,4 @@
-"""The network of a client's address, by which limits per client count.
+"""The network of a client's address. Limits per client treat each network as one client.
 
 Used by the limits of the HTTP transports and by the limit on failed authentications.
 """
@@ -17,7 +17,8 @@ _MAX_ADDRESS_CHARS = 100
 # Cached, because one address sends many requests.
 @lru_cache(maxsize=1024)
 def network_of(address: str) -> str:
-    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, because one machine may use it all.
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, because one machine may use all of its
+    addresses.
 
     For a text that is not an address, return its first 100 characters.
     """

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from attrs import define
 
-__all__ = ["Share", "SharedPlace", "Shares"]
+__all__ = ["RefCountedShare", "Share", "Shares"]
 
 
 @define(eq=False)
@@ -24,7 +24,7 @@ class Share:
 class Shares:
     """A limited number of places that owners take and give back.
 
-    An owner may hold at most as many places as are free. One busy client thus gets half of all places, two get a third
+    An owner may hold at most as many places as are free. So one busy client gets half of all places, two get a third
     each, and some always stay free for the next client.
 
     Args:
@@ -47,7 +47,8 @@ class Shares:
         return Share(owner, size)
 
     def hand_over(self, place: Share, owner: Hashable) -> bool:
-        """Count places for another owner. Returns False, and changes nothing, if that owner already holds its share."""
+        """Transfer places to another owner. Returns False, and changes nothing, if that owner already holds its
+        share."""
         if place.owner == owner:
             return True
         owned = self._by_owner.get(owner, 0)
@@ -73,8 +74,8 @@ class Shares:
             self._by_owner[owner] = self._by_owner.get(owner, 0) + size
 
 
-class SharedPlace:
-    """A share with several users, one from the start. The last user gives it back."""
+class RefCountedShare:
+    """A share that several users hold, at first one. It is given back when the last user releases it."""
 
     def __init__(self, places: Shares, place: Share) -> None:
         self._places = places

@@ -46,8 +46,7 @@ _VERBS: dict[ApprovalKind, str] = {
 }
 
 _FRESH_SECONDS = 1.0
-"""Seconds after which a decision is slow, so that the tool is looked up again. A person takes longer, a policy does
-not."""
+"""Seconds. After a slower decision, which a person has made, the tool is looked up again. A policy decides faster."""
 # The user answers a form or a URL in person, so there are no arguments to edit.
 _EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
 """The type of edited arguments; ``None`` for those of a tool, which the server checks."""

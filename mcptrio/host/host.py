@@ -1,7 +1,7 @@
 """The host connects an application to several servers, independently of each other.
 
 Applications use it to give a model or a user the tools of several servers. An error of one server does not affect the
-others and their parts of a list. The state of the server and ``missing`` of the list show the error.
+other servers. The status of that server and the attribute ``missing`` of each list report it.
 
 Source: MCP 2026-07-28, architecture, "Host"; index, "Security and Trust & Safety"; server/tools, "Tool Names".
 """
@@ -25,7 +25,7 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.mcp_json.files import load_mcp_json
 from mcptrio.connecting.mcp_json.inputs import AskInput
-from mcptrio.connecting.targets import Target, origin_of
+from mcptrio.connecting.targets import Target, target_digest
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
@@ -150,7 +150,7 @@ class Host:
         """Add a server without waiting for its connection.
 
         Args:
-            name: The user's name for the server, at most 200 printable characters.
+            name: The name that the user gives the server, at most 200 printable characters.
             target: A target of ``connect``.
 
         Raises:
@@ -161,7 +161,7 @@ class Host:
         if self._running is not None and self._nursery is None:
             raise ConnectionClosed("the host is closed")
         link_openers, where, can_restart = openers(target)
-        member = self._add_member(name, where, link_openers, can_restart=can_restart, origin=origin_of(target))
+        member = self._add_member(name, where, link_openers, can_restart=can_restart, digest=target_digest(target))
         if self._nursery is not None:
             self._nursery.start_soon(partial(member.run, is_shielded=True))
             for follower in self._followers:
@@ -197,7 +197,7 @@ class Host:
     async def use(self, server: str, work: Callable[[Client], Awaitable[T]]) -> T:
         """Call a function with the client of one server, for methods that the host does not have: log levels, pings.
 
-        The call needs no approval and is not recorded, except for the server's questions.
+        The call needs no approval and is not recorded. Questions of the server need it and are recorded.
 
         Raises:
             ConfigError: There is no such server.
@@ -292,11 +292,11 @@ class Host:
             InvalidParams: No server has listed this prompt.
             MCPTrioError: As for ``Client.get_prompt``.
         """
-        encoded = dict(arguments or {})
+        given = dict(arguments or {})
         member = self._server_named("prompts", name)
-        with self._auditor.record(member.name, "prompt", name, encoded) as entry:
+        with self._auditor.record(member.name, "prompt", name, given) as entry:
             prompt = entry.name = (await find(member, "prompts", name)).own_name
-            return await member.ask(lambda it: it.get_prompt(prompt, encoded, timeout=timeout, progress=progress))
+            return await member.ask(lambda each: each.get_prompt(prompt, given, timeout=timeout, progress=progress))
 
     async def complete(
         self,
@@ -379,8 +379,8 @@ class Host:
         try:
             async with open_hidden_nursery() as nursery:
                 self._nursery = nursery
-                # Shielded, because if the caller is cancelled, the block ends first, and its calls still send
-                # cancellations to the servers.
+                # Shielded, so that the servers stay connected when the caller is cancelled: the calls in the block then
+                # still send their cancellations.
                 for member in self._members.values():
                     if not member.has_ended:
                         nursery.start_soon(partial(member.run, is_shielded=True))
@@ -395,7 +395,7 @@ class Host:
                 follower.changes.end()
 
     def _add_member(
-        self, name: str, where: str, link_openers: list[Any], *, can_restart: bool, origin: bytes | None = None
+        self, name: str, where: str, link_openers: list[Any], *, can_restart: bool, digest: bytes | None = None
     ) -> ManagedServer:
         if not isinstance(name, str) or not name or len(name) > _MAX_NAME_CHARS or not name.isprintable():
             raise ConfigError(f"expected a server's name of 1 to {_MAX_NAME_CHARS} characters, got {str(name)[:80]!r}")
@@ -403,7 +403,7 @@ class Host:
         for other in self._members.values():
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
-                raise ConfigError(f"expected a name with its own prefix, got {name!r}, as `{other.name}` has")
+                raise ConfigError(f"expected a name with another prefix than `{other.name}`, got {name!r}")
         handlers = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         guard = QuestionGuard(handlers, name, where, self._approval, self._auditor, self._options)
         member = self._members[name] = ManagedServer(
@@ -415,14 +415,14 @@ class Host:
             handlers=guard.handlers,
             options=self._options,
             on_change=self._server_changed,
-            known_revision=self._revision_of(origin),
+            known_revision=self._revision_of(digest),
         )
         return member
 
-    def _revision_of(self, origin: bytes | None) -> KnownRevision:
+    def _revision_of(self, digest: bytes | None) -> KnownRevision:
         known_revision = KnownRevision()
-        if origin is not None:
-            known_revision = self._revisions[origin] = self._revisions.pop(origin, known_revision)
+        if digest is not None:
+            known_revision = self._revisions[digest] = self._revisions.pop(digest, known_revision)
             if len(self._revisions) > _MAX_KNOWN_REVISIONS:
                 del self._revisions[next(iter(self._revisions))]
         return known_revision

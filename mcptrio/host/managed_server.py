@@ -75,7 +75,7 @@ class ManagedServer(ConnectionWatcher):
     """One server of a host.
 
     Args:
-        name: The user's name for the server.
+        name: The name that the user gave the server.
         openers: The transports that reach the server; empty if it cannot be reached.
         where: The program or the URL of the server.
         on_change: Called when the state of the server has changed.

@@ -1,8 +1,8 @@
 """Passes a server's questions to the handlers after the user's approval, and records them.
 
-For each server, the host wraps the application's handlers in a :class:`QuestionGuard`. A handler gets the user's name
-for the server. The server gets the same refusal if the user has declined, has not answered, or has too many questions
-waiting.
+For each server, the host wraps the application's handlers in a :class:`QuestionGuard`. A handler gets the name that the
+user gave the server. The server gets the same refusal if the user has declined, has not answered, or has too many
+questions waiting.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling; MCP 2025-11-25, client/sampling, "Error Handling".
 """
@@ -133,7 +133,7 @@ class QuestionGuard:
         handler: Callable[[Any], Awaitable[Any]] | None,
     ) -> Any:
         assert handler is not None
-        # The server's own name could imitate another server, so the user's name replaces it.
+        # The server's own name could imitate another server, so the name that the user gave it is shown.
         question = attrs.evolve(question, server=self._server)
         with self._auditor.record(self._server, kind, name, arguments) as entry, self._reserve() as is_free:
             if not is_free:

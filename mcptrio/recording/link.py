@@ -42,7 +42,7 @@ class _RecordedLink:
         self._link = link
         self._session = session
         self.abandon = link.abandon
-        self.cancels_by_leaving = link.cancels_by_leaving
+        self.cancels_by_closing = link.cancels_by_closing
         self.sends_param_headers = link.sends_param_headers
         self.start_listening = link.start_listening
         self.drop_revision = link.drop_revision

@@ -14,7 +14,7 @@ from mcptrio.abc import MessageSink
 from mcptrio.abc.observers import RefusalReason
 from mcptrio.errors import Overloaded
 from mcptrio.ground.deadlines import Deadlines
-from mcptrio.ground.shares import SharedPlace, Shares
+from mcptrio.ground.shares import RefCountedShare, Shares
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.observers import Observers
@@ -109,7 +109,7 @@ class Gate:
     def _report_refusal(self, request: RequestReceived, reason: RefusalReason) -> None:
         self._observers.request_refused(request.method.name, reason)
 
-    def _take_memory(self, session: Conversation, request: RequestReceived) -> SharedPlace:
+    def _take_memory(self, session: Conversation, request: RequestReceived) -> RefCountedShare:
         places = self.memory
         place = places.take(session if request.owner is None else request.owner, request.weight)
         if place is None:
@@ -118,4 +118,4 @@ class Gate:
                 f"too much memory: the parameters take about {request.weight} bytes, those of all running requests"
                 f" {places.taken}; the limit is {places.limit}, and half of it for one client"
             )
-        return SharedPlace(places, place)
+        return RefCountedShare(places, place)

@@ -15,7 +15,7 @@ from attrs import define
 
 from mcptrio.abc import MessageSink
 from mcptrio.abc.status import QuestionStatus
-from mcptrio.abc.tracing import sending, trace_notification
+from mcptrio.abc.tracing import trace_notification, trace_sending
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer, ResponseReceived
@@ -73,7 +73,7 @@ class Outgoing:
         else:
             message = connection.request(method, params, peer=peer)
         waiter = self._pending[message.id] = _PendingRequest(method, trio.current_time(), trio.Event())
-        with sending(message, revision=peer.revision.version):
+        with trace_sending(message, revision=peer.revision.version):
             await self._exchange(message, waiter, peer, outlet, self._timeouts.input if timeout is None else timeout)
             answer = waiter.answer
             if answer is None:

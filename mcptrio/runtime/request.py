@@ -19,7 +19,7 @@ from mcptrio.abc.tracing import trace_notification
 from mcptrio.errors import ConnectionClosed, MCPError, MethodNotFound
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.ground.shares import SharedPlace
+from mcptrio.ground.shares import RefCountedShare
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
@@ -52,7 +52,7 @@ class RequestScope:
     outlet: MessageSink
     session: Conversation
     _deadlines: Deadlines
-    memory: SharedPlace | None = None
+    memory: RefCountedShare | None = None
     owns_outlet: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)

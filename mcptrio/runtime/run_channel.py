@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc.tracing import waiting
+from mcptrio.abc.tracing import trace_wait
 from mcptrio.errors import InvalidParams, MCPError
 from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
 from mcptrio.runtime.request import RequestScope
@@ -74,7 +74,7 @@ class RunChannel:
                 else:
                     run.wait_for(key, entry)
             open = [each.wire.method for each in pending.values() if not each.arrived.is_set()]
-            with waiting(open) if open else nullcontext():
+            with trace_wait(open) if open else nullcontext():
                 for entry in pending.values():
                     await entry.arrived.wait()
         finally:

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from mcptrio.abc import MessageChannel, MessageSink
 from mcptrio.abc.status import SessionStatus
-from mcptrio.abc.tracing import TRACING, notified
+from mcptrio.abc.tracing import TRACING, trace_received
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
@@ -243,7 +243,7 @@ class Session(Conversation):
         if isinstance(event, MessageRefused):
             self.start(self._refuse, event.reply, outlet, owns_outlet)
             return True
-        with notified(message):
+        with trace_received(message):
             known = self._handle(event)
         if owns_outlet:
             outlet.close()

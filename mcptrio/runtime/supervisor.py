@@ -21,7 +21,7 @@ import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
-from mcptrio.abc.tracing import notified
+from mcptrio.abc.tracing import trace_received
 from mcptrio.errors import InternalError, Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.workers import Workers
@@ -289,7 +289,7 @@ class Supervisor:
                 await outlet.send(event.reply)
             elif isinstance(event, NotificationReceived):
                 # In the caller's task, so that a client with many notifications slows down only itself.
-                with notified(message):
+                with trace_received(message):
                     for listener in self.listeners.get(event.method.name, ()):
                         await handle_notification(listener, session, event)
         finally:

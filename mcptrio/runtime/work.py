@@ -16,7 +16,7 @@ from attrs import define, field
 
 from mcptrio.abc.status import ThreadStatus, WaitsFor
 from mcptrio.errors import InternalError, MCPError
-from mcptrio.ground.shares import SharedPlace
+from mcptrio.ground.shares import RefCountedShare
 from mcptrio.runtime.fair_limiter import FairLimiter
 
 __all__ = ["EndableRequest", "ThreadShares", "Work", "WorkCancelScope", "WorkSet"]
@@ -34,7 +34,7 @@ class EndableRequest(Protocol):
     """Whether a call has a place for its thread."""
 
     @property
-    def memory(self) -> SharedPlace | None:
+    def memory(self) -> RefCountedShare | None:
         """The memory that its parameters use until the last call has ended."""
         ...
 

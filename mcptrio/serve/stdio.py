@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import trio
 
 from mcptrio.abc import Principal, Stores
-from mcptrio.abc.tracing import Network, receiving
+from mcptrio.abc.tracing import Network, trace_channel
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
@@ -68,7 +68,7 @@ async def serve_process(
                     made.use_stores(await stack.enter_async_context(stores))
                 await stack.enter_async_context(made.open())
                 task_status.started([])
-                with receiving(Network("pipe")):
+                with trace_channel(Network("pipe")):
                     await made.supervisor.serve(
                         channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
                     )

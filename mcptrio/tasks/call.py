@@ -15,7 +15,7 @@ from mcptrio.abc import Principal
 from mcptrio.abc.tracing import trace_carrier
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.deadlines import Deadlines
-from mcptrio.ground.shares import SharedPlace
+from mcptrio.ground.shares import RefCountedShare
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer, RequestReceived
 from mcptrio.protocol.messages import Message, Notification
@@ -113,7 +113,7 @@ def new_scope(
     settings: ServerSettings,
     deadlines: Deadlines,
     ttl: float,
-    memory: SharedPlace | None = None,
+    memory: RefCountedShare | None = None,
 ) -> RequestScope:
     """Return a request scope for a task: no client waits for its response.
 

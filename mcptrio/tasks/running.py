@@ -17,7 +17,7 @@ import trio
 from attrs import evolve
 
 from mcptrio.abc import Bus, TaskRecord, TaskState, TaskStore, task_topic
-from mcptrio.abc.tracing import TraceOutcome, working
+from mcptrio.abc.tracing import TraceOutcome, trace_work
 from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed
 from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.deadlines import Deadlines
@@ -123,7 +123,7 @@ class RunningTask:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._synchronize)
                         await self._begin()
-                        with working(self.scope, self._trace) as traced:
+                        with trace_work(self.scope, self._trace) as traced:
                             outcome = await run_guarded(work)
                             _trace_outcome(outcome, traced)
                         nursery.cancel_scope.cancel()

@@ -85,6 +85,6 @@ _HOMES = {
 }
 """Every public name and the module that defines it."""
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -103,7 +103,7 @@ class PipeLink:
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         await self._outbox.send(message)
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
+    def cancels_by_closing(self, revision: Revision) -> bool:
         """Return False: one stream carries all requests, so cancelling needs a message."""
         return False
 

@@ -134,8 +134,8 @@ def test_token_auth_method_without_its_credential_is_refused(method: Any) -> Non
         ({"token_type": "mac"}, "token_type: expected Bearer, got 'mac'"),
         ({"token_type": None}, "token_type: expected Bearer, got None"),
         ({"token_type": "DPoP"}, "token_type: expected Bearer, got 'DPoP'"),
-        ({"refresh_token": 1}, "refresh_token: expected a text"),
-        ({"refresh_token": ""}, "refresh_token: expected a text"),
+        ({"refresh_token": 1}, "refresh_token: expected a string"),
+        ({"refresh_token": ""}, "refresh_token: expected a string"),
     ],
 )
 def test_invalid_token_response_is_refused(members: dict[str, Any], why: str) -> None:

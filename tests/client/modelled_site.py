@@ -325,7 +325,7 @@ class SessionLink:
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
         await self._deliver(revision, is_first=False)
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
+    def cancels_by_closing(self, revision: Revision) -> bool:
         return not revision.http.sessions
 
     def sends_param_headers(self, revision: Revision) -> bool:

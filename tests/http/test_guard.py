@@ -302,5 +302,5 @@ def test_malformed_scope_is_refused(scopes: list[str]) -> None:
 
 
 def test_string_instead_of_a_list_of_scopes_is_refused() -> None:
-    with pytest.raises(TypeError, match="expected a list of texts"):
+    with pytest.raises(TypeError, match="expected a list of strings"):
         tool(scopes="read")

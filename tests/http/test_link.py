@@ -236,7 +236,7 @@ async def test_leaving_an_exchange_cancels_the_request_if_the_revision_requires_
             nursery.start_soon(peer.text, "slow")
             await started.wait()
             nursery.cancel_scope.cancel()
-        if peer.link.cancels_by_leaving(revision):
+        if peer.link.cancels_by_closing(revision):
             await cancelled.wait()
         else:
             assert await peer.text("echo", {"text": "x"}) == "x"

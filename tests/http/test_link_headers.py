@@ -292,8 +292,8 @@ async def test_404_without_a_session_is_a_refusal() -> None:
 
 async def test_cancellation_by_disconnect_depends_on_the_revision() -> None:
     async with linked(accept) as (link, _, _):
-        assert link.cancels_by_leaving(MODERN)
-        assert not link.cancels_by_leaving(HANDSHAKE)
+        assert link.cancels_by_closing(MODERN)
+        assert not link.cancels_by_closing(HANDSHAKE)
         assert link.sends_param_headers(MODERN)
         assert not link.sends_param_headers(HANDSHAKE)
 

@@ -231,7 +231,7 @@ def test_url_of_an_earlier_installation_is_recognized(machine: Machine) -> None:
         ("cursor", '{\n  "mcpServers": {,}\n}', ":2:18: expected a name"),
         ("codex", "a = 1\n[mcp_servers\n", ":2:13: expected TOML"),
         ("goose", "extensions: [\n", ":2:1: expected YAML"),
-        ("cursor", '{"mcpServers": []}', ": mcpServers: expected an object, got something else; nothing was written"),
+        ("cursor", '{"mcpServers": []}', ": mcpServers: expected an object, got a list; nothing was written"),
         ("codex", "mcp_servers = {}\n", ": line 1: expected mcp_servers as a table with a header"),
     ],
 )
@@ -262,7 +262,7 @@ def test_name_that_hosts_refuse_is_refused(machine: Machine, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["a\0b", "\udc80"])
 def test_text_that_no_file_can_contain_is_refused(machine: Machine, text: str) -> None:
-    with pytest.raises(ConfigError, match="cursor: expected texts in UTF-8 without NUL"):
+    with pytest.raises(ConfigError, match="cursor: expected UTF-8 text without NUL"):
         plan_install(HOSTS["cursor"], machine.home / "mcp.json", "mcptrio", Command(args=(*STARTED.args, text)))
 
 
@@ -331,7 +331,7 @@ def test_path_that_is_not_a_file_is_refused(machine: Machine, kind: str) -> None
     else:
         os.mkfifo(path)
 
-    with pytest.raises(ConfigError, match=r"mcp\.json: (?:cannot be|expected a file)"):
+    with pytest.raises(ConfigError, match=r"mcp\.json: (?:cannot be|expected a regular file)"):
         plan_install(HOSTS["cursor"], path, "mcptrio", STARTED).carry_out()
 
 

@@ -145,7 +145,7 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
     report = json.loads((folder / "server.json").read_text())
 
     assert done.stdout == ""
-    assert "has to say mcp-name: com.example/all" in done.stderr
+    assert "must contain mcp-name: com.example/all" in done.stderr
     assert report["remotes"] == [{"type": "streamable-http", "url": "https://example.com/mcp"}]
     [argument] = report["packages"][0]["runtimeArguments"]
     assert argument["name"] == "--with"
@@ -202,7 +202,7 @@ def test_manifest_of_a_bundle_describes_its_settings_and_tools(folder: Path) -> 
     assert asked["garden_beds"] == {
         "type": "directory",
         "title": "garden: beds",
-        "description": "where the beds are.",
+        "description": "Where the beds are.",
         "required": False,
         "multiple": True,
     }
@@ -249,7 +249,7 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
     ("args", "message"),
     [
         (("--plugin=garden", "--name=Ada Garden"), "--name: expected lower-case letters"),
-        (("--plugin=garden", "--version= "), "--version: expected a text, got none"),
+        (("--plugin=garden", "--version= "), "--version: expected a non-empty string, got none"),
         (("--plugin=gone",), "no plugin `gone` is installed"),
         (("--plugin=server.py",), "expected a file with another name than server.py"),
     ],

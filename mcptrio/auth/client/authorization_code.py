@@ -1,6 +1,6 @@
 """The authorization code flow: the URL for the user's browser, the check of the redirect, and the token request.
 
-:mod:`mcptrio.auth.client.oauth` runs it; the user logs in between the two halves.
+:mod:`mcptrio.auth.client.oauth` runs it; the user logs in after the first part.
 
 Source: OAuth 2.1 (draft 13) sections 4.1 and 7.5; RFC 7636; RFC 9207 section 2.4; RFC 8707 section 2; RFC 9449 section
 10; MCP 2026-07-28, basic/authorization, "Authorization Response Validation".

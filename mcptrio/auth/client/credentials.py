@@ -154,7 +154,7 @@ class Credentials:
             await self._store.delete(f"{_CLIENT}{issuer}")
 
     def lock(self, url: str) -> AbstractAsyncContextManager[None]:
-        """Return a lock for renewing a server's tokens, held against all processes that use the store."""
+        """Return a lock for renewing a server's tokens, which excludes all other processes that use the store."""
         return self._store.lock(f"{_SERVER}{url}")
 
     async def servers(self) -> list[str]:

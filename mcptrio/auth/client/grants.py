@@ -58,7 +58,7 @@ def text_tuple(texts: Iterable[str]) -> tuple[str, ...]:
         ConfigError: A single text was given.
     """
     if isinstance(texts, str):
-        raise ConfigError(f"expected a list of texts, got the text {texts[:80]!r}")
+        raise ConfigError(f"expected a list of strings, got the string {texts[:80]!r}")
     return tuple(texts)
 
 

@@ -229,9 +229,9 @@ def _read(
 ) -> Registered:
     id, secret = members.get("client_id"), members.get("client_secret")
     if not isinstance(id, str) or not _CLIENT_ID.fullmatch(id):
-        raise AuthorizationError(f"client_id: expected a text of visible ASCII characters at {shown(endpoint)}")
+        raise AuthorizationError(f"client_id: expected a string of visible ASCII characters at {shown(endpoint)}")
     if secret is not None and not (isinstance(secret, str) and 0 < len(secret) <= 2048):
-        raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters at {shown(endpoint)}")
+        raise AuthorizationError(f"client_secret: expected a string of at most 2048 characters at {shown(endpoint)}")
     method = members.get("token_endpoint_auth_method")
     if method is not None and method not in _METHODS:
         raise AuthorizationError(

@@ -48,9 +48,9 @@ class IntrospectionBounds:
     Args:
         remember: Seconds for which a valid token is cached; 0 sends a request each time.
         remember_bad: Seconds for which an invalid token is cached, so a client that repeats itself causes one request.
-        remembered: The number of tokens in the cache.
-        asking: The number of concurrent introspection requests.
-        waiting: The number of callers that wait for a request to end; further ones are rejected.
+        remembered: The maximum number of tokens in the cache.
+        asking: The maximum number of concurrent introspection requests.
+        waiting: The maximum number of callers that wait for a request to end; further ones are rejected.
         request_timeout: Seconds for one result, counted from the call.
     """
 
@@ -95,7 +95,7 @@ class IntrospectedTokens:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str):
-            raise ValueError("audience: expected a list, got a text")
+            raise ValueError("audience: expected a list, got a string")
         try:
             self.issuer = check_url(issuer, "issuer", query=False)
             self._endpoint = None if endpoint is None else check_url(endpoint, "introspection_endpoint")

@@ -59,9 +59,9 @@ class ClaimRules:
         scope_claims: Claims that contain scopes, as space-separated text or a list. Entra and Okta use ``scp``; add
             ``roles`` for what Entra grants to applications.
         client_claims: Claims that contain the client id; the first one present counts.
-        remember: Seconds, up to 3600, for which a valid token is not verified again; 0 verifies it each time. A key
-            that the issuer withdraws is accepted for as long.
-        remembered: Tokens in the cache.
+        remember: Seconds, up to 3600, for which a valid token is not verified again; 0 verifies it each time. After the
+            issuer withdraws a key, cached tokens of that key are accepted for at most this time.
+        remembered: The maximum number of tokens in the cache.
     """
 
     algorithms: tuple[str, ...] = field(default=("RS256", "ES256", "PS256", "EdDSA", "Ed25519"), validator=_algorithms)
@@ -81,8 +81,8 @@ class JWTTokens:
 
     Args:
         keys: The keys of the issuer.
-        audience: Accepted audiences; a token has to name one of them. The canonical URL of the endpoint, or the name by
-            which the issuer knows this server.
+        audience: Accepted audiences; a token has to name one of them. An audience is the canonical URL of the endpoint,
+            or the name by which the issuer knows this server.
         rules: The rules by which tokens are read.
         clock: Returns seconds since 1970.
         ticks: Returns monotonic seconds.
@@ -198,7 +198,7 @@ def principal_of(
     # Without a subject, the client acts for itself (RFC 9068 section 2.2 requires sub; some providers omit it).
     subject = next((claims[name] for name in subjects if claims.get(name) is not None), client)
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
-        raise BadToken("sub: expected a text")
+        raise BadToken(f"sub: expected a string of 1 to {_MAX_SUBJECT_CHARS} characters")
     return Principal(
         subject=subject, issuer=issuer, client_id=client, scopes=_scopes_in(claims, rules.scope_claims), claims=claims
     )

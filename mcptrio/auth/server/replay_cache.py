@@ -115,7 +115,7 @@ class Nonces:
     """Nonces that need no memory: a MAC of the current period.
 
     Args:
-        rotate: Seconds for which a nonce is issued; it is accepted for as long again.
+        rotate: Seconds for which a nonce is issued. It stays accepted for the same time after that.
         clock: Returns seconds since 1970.
         key: The MAC key, shared by replicas so that each accepts the others' nonces; by default a random key of this
             process.

@@ -27,7 +27,8 @@ class DPoPRule:
     Args:
         use: ``off`` rejects them, ``accepted`` accepts them with a proof, in addition to bearer tokens, ``required``
             rejects all others.
-        nonces: Seconds for which a nonce is issued that proofs have to contain; ``None`` requires no nonce.
+        nonces: Seconds for which each nonce is issued to clients, whose proofs must contain it; ``None`` if proofs need
+            no nonce.
         nonce_key: The key of the nonces, shared by replicas; by default a random key of this process.
         window: Seconds by which the time of a proof may differ, from more than 0 to 3600.
         bounds: The size of the replay cache.
@@ -51,7 +52,7 @@ class ResourceServerOptions:
             ``api://ID/read`` and grants ``read``.
         dpop: The requirements for tokens that are bound to a key.
         certificates: Authenticates clients by their TLS certificates; ``None`` for none.
-        failures: The number of failed authentications that an address may cause, and the time for them.
+        failures: The limit on the failed authentications of one address.
         recheck: Seconds, from 1 to 3600, after which the token of an open connection (WebSocket, event stream) is
             verified again; an expired or revoked token ends the connection.
         name: The published name, for users.

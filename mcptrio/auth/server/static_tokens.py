@@ -39,7 +39,7 @@ _MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 _MAX_TOKENS: Final = 5000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
-# Seconds between two looks at the file; a revoked token is accepted for as long.
+# Seconds between two checks of the file. A revoked token is accepted for at most this time.
 _CHECK_INTERVAL: Final = 1.0
 # Write permission of group and others.
 _OTHERS_WRITE: Final = 0o022

@@ -30,7 +30,7 @@ class CommandContext:
     options: TargetOptions
     """The options with which the client has connected."""
     server: str
-    """The name of the server for the user."""
+    """The name of the server, as shown to the user."""
     hint_at_login: Callable[[], Awaitable[str]]
     """Returns the end of an error about a name that the server does not list: how to get more scopes, if the
     client sent credentials; otherwise an empty text."""
@@ -40,7 +40,7 @@ class CommandContext:
     is_interactive: bool
     """True if the server's questions can be shown to a user."""
     may_read_input: bool = True
-    """True if standard input is free; the shell reads its lines there."""
+    """True if the command may read standard input. In the shell it may not, because the shell reads its lines there."""
     has_started_server: bool = False
     """True if the server is a command that was started for this command, so that ``--verbose`` shows its log."""
     as_json: bool = False

@@ -36,7 +36,7 @@ class DetachedTask:
     """One task, and the server that has it.
 
     Args:
-        server: The name of the server for the user, without secrets.
+        server: The name of the server, as shown to the user, without secrets.
         started: Unix time in seconds at which the call was detached.
         target, command, plugins: The target as in :class:`mcptrio.cli.client.targets.TargetOptions`.
         folder: The current folder of the call, in which files and plugins are found.

@@ -65,7 +65,7 @@ def decode_base64(text: str, what: str) -> bytes:
         # Without `validate`, Python skips other characters, and returns different bytes.
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RemoteProtocolError(f"{what}: expected Base64, got something else: {error}") from error
+        raise RemoteProtocolError(f"{what}: expected Base64, got other characters: {error}") from error
 
 
 def file_name(suggested: str, mime_type: str | None) -> str:

@@ -33,7 +33,7 @@ def sign_in(
 
     Args:
         terminal: Asks for consent to open a browser; ``None`` only shows the URL.
-        server: The server that requires the login, for the user.
+        server: The name of the server that requires the login, which is shown to the user.
         port: The local port for the browser's return; 0 for any.
         browser: True to offer to open a browser.
     """

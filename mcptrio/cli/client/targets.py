@@ -64,7 +64,7 @@ class FoundTarget:
 
     target: Target
     name: str
-    """The name for the user."""
+    """The name that is shown to the user."""
     note: str | None = None
     """A note for the user about the found server."""
 

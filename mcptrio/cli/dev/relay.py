@@ -91,7 +91,7 @@ class DevRelay:
         self._nursery: trio.Nursery
 
     async def run(self, shutdown: trio.Event) -> None:
-        """Serve the client until it leaves or ``shutdown`` is set."""
+        """Serve the client until it disconnects or ``shutdown`` is set."""
         async with trio.open_nursery() as self._nursery:
             # The client's tasks are cancelled at the end. The workers in the outer nursery are asked to exit, so
             # that their processes can run their own cleanup.

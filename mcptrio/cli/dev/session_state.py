@@ -124,7 +124,8 @@ class SessionState(Generic[_W]):
             if request.method == _LISTEN:
                 lists = (request.params or {}).get("notifications")
                 notifications += [
-                    # In 2026-07-28 a notification names its subscription, and covers only what that has requested.
+                    # In 2026-07-28 a notification names its subscription, and covers only the lists that the
+                    # subscription requests.
                     Notification(_change_notification(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
                     for what, member in _LISTS.items()
                     if isinstance(lists, dict) and lists.get(member) is True

@@ -37,7 +37,7 @@ _MIN_POLL_INTERVAL: Final = 0.1
 SETTLE_INTERVAL: Final = 0.1
 """Seconds without a change after which a change is complete: editors and checkouts write in several steps."""
 _SETTLE_TIMEOUT: Final = 5.0
-"""Seconds after which it counts as complete in any case."""
+"""Seconds after which a change counts as complete even if files still change."""
 MAX_FILES: Final = 2_000
 """Watched files; scanning them takes 10 ms. Further files are not watched, and a warning is logged."""
 _MAX_DEPTH: Final = 20

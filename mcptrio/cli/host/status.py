@@ -186,7 +186,7 @@ def _entries(host: HostKind, servers: Mapping[Any, Any], name: str) -> Iterator[
 
 def _problems(target: Command | Endpoint | None) -> Iterator[str]:
     if target is None:
-        yield "expected a command or a URL, got something else"
+        yield "expected a command or a URL, got neither"
     if not isinstance(target, Command):
         return
     if not is_ours(target):

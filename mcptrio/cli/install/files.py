@@ -175,7 +175,7 @@ def read(path: Path, *, mode: int = _OWNER_ONLY) -> Original:
             return Original(path=path, target=target, data=None, mode=mode)
         # Reading a FIFO would wait for a writer.
         if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path}: expected a file, got something else")
+            raise ConfigError(f"{path}: expected a regular file, got another kind")
     except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {why}") from error

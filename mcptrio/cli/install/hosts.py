@@ -1,6 +1,6 @@
 """The supported host applications: the path and format of their configuration, and the form of an entry.
 
-A host application is a row of this table; no other module knows one by name.
+Each host application has one row in this table. No other module names one.
 
 Source: the documentation of each host application; Zed: ``crates/paths``.
 """
@@ -37,7 +37,7 @@ class HostKind:
         key: The member of the file that contains the servers.
         user: The path of the user's file, if there is one.
         project: The path of a project's file, if there is one.
-        signs: Files that exist if it is installed; by default the folder of its file.
+        markers: Paths that exist if it is installed; by default the folder of the user's file.
         next_step: The next step for the user, printed after an installation.
     """
 
@@ -47,14 +47,14 @@ class HostKind:
     format: FormatName = "json"
     user: _Place | None = None
     project: _Place | None = None
-    signs: Callable[[Machine], tuple[Path, ...]] | None = None
+    markers: Callable[[Machine], tuple[Path, ...]] | None = None
     shape: EntryShape = _PLAIN
     next_step: str = "Restart it."
 
     def file(self, machine: Machine, scope: Scope) -> Path:
         place, other = (self.user, "project") if scope == "user" else (self.project, "user")
         if place is None:
-            raise ConfigError(f"{self.id}: expected --scope {other}, the only one it has, got {scope}")
+            raise ConfigError(f"{self.id}: expected --scope {other}, because it has no other file, got {scope}")
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
@@ -71,8 +71,8 @@ class HostKind:
         """Return whether the host application seems to be installed for this user, or used in this project."""
         files = self.files(machine)
         user = files.get("user")
-        signs = self.signs(machine) if self.signs else (user.parent,) if user else ()
-        return any(path.exists() for path in (*signs, *files.values()))
+        markers = self.markers(machine) if self.markers else (user.parent,) if user else ()
+        return any(path.exists() for path in (*markers, *files.values()))
 
 
 def find_host(text: str) -> HostKind:
@@ -95,7 +95,7 @@ def _key_of(path: Path) -> str:
         return "mcpServers"
     keys = ("mcpServers", *_SHAPES)
     key_in_file = next((key for key in keys if isinstance(value, dict) and key in value), None)
-    # VS Code's settings.json and opencode's file have their servers below `mcp`, in other forms.
+    # VS Code's settings.json and opencode's file have their servers under `mcp`, in other forms.
     if key_in_file is None and isinstance(value, dict) and "mcp" in value:
         raise ConfigError(
             f"{path}: expected one of {', '.join(keys)}, got mcp; nothing was written: VS Code reads its mcp.json"
@@ -109,7 +109,7 @@ def _vs_code_folder(machine: Machine) -> Path:
 
 
 def _cline_folder(machine: Machine) -> Path:
-    # The id of the extension is from its first name, Claude Dev.
+    # The id of the extension still contains its first name, Claude Dev.
     return _vs_code_folder(machine) / "globalStorage" / "saoudrizwan.claude-dev" / "settings"
 
 
@@ -159,7 +159,7 @@ _ALL = (
         user=_claude_code_file,
         project=lambda machine: machine.project / ".mcp.json",
         # The folder of its file is the home folder, which always exists.
-        signs=lambda machine: (
+        markers=lambda machine: (
             machine.folder_from("CLAUDE_CONFIG_DIR") or machine.home / ".claude",
             _claude_code_file(machine),
         ),
@@ -221,7 +221,7 @@ _ALL = (
         id="cline",
         title="Cline",
         user=lambda machine: _cline_folder(machine) / "cline_mcp_settings.json",
-        signs=lambda machine: (_cline_folder(machine).parent,),
+        markers=lambda machine: (_cline_folder(machine).parent,),
         # Without a type, Cline takes a URL for the older transport with SSE.
         shape=EntryShape(url_members={"type": "streamableHttp"}),
         next_step="",

@@ -119,12 +119,12 @@ class _Document:
 
     def root_object(self, keys: Keys) -> _Object:
         if self._first_char(0) != "{":
-            raise Uneditable(f"expected an object with {keys[0]} in it, got something else")
+            raise Uneditable(f"expected an object with {keys[0]} in it, got {_kind_of(self._first_char(0))}")
         return self._object(0)
 
     def inner_object(self, member: _Member, keys: Keys) -> _Object:
         if self._text[member.value] != "{":
-            raise Uneditable(f"{'.'.join(keys)}: expected an object, got something else")
+            raise Uneditable(f"{'.'.join(keys)}: expected an object, got {_kind_of(self._text[member.value])}")
         return self._object(self._number_at[member.value])
 
     def margin(self, offset: int) -> str:
@@ -231,3 +231,8 @@ class _Document:
             number += 1
             if depth == 0:
                 return number
+
+
+def _kind_of(character: str) -> str:
+    """Return the kind of the JSON value that begins with this character and is not an object."""
+    return {"[": "a list", '"': "a string"}.get(character, "a number, true, false or null")

@@ -262,4 +262,4 @@ def _check(target: Command | Endpoint, host: HostKind) -> None:
     # Undecodable bytes of the command line arrive as lone surrogates (PEP 383), and no program can be started with NUL.
     for text in texts:
         if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
-            raise ConfigError(f"{host.id}: expected texts in UTF-8 without NUL, got something else")
+            raise ConfigError(f"{host.id}: expected UTF-8 text without NUL, got other bytes")

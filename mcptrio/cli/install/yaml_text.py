@@ -174,7 +174,8 @@ def _is_null(node: Any) -> bool:
 def _members(node: Any, text: str) -> dict[str, tuple[Any, Any]]:
     if not isinstance(node, yaml.MappingNode):
         line = text.count("\n", 0, node.start_mark.index) + 1
-        raise Uneditable(f"line {line}: expected a mapping, got something else")
+        got = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise Uneditable(f"line {line}: expected a mapping, got {got}")
     return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 

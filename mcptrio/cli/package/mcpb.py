@@ -101,7 +101,7 @@ def manifest(plugins: Sequence[PublishedPlugin], about: Bundle) -> dict[str, Any
         ("--author", about.author),
     ):
         if not text.strip():
-            raise ConfigError(f"{option}: expected a text, got none")
+            raise ConfigError(f"{option}: expected a non-empty string, got none")
     # The start script of the bundle has this name.
     if any(each.name == "server" for each in plugins if each.file is not None):
         raise ConfigError(

@@ -1,9 +1,9 @@
 """``server.json``: the description of a server on PyPI for the MCP registry.
 
-It refuses data that the registry would refuse, and says why.
+Data that the registry would refuse is an error with the reason.
 
-Source: the registry's schema for server.json, of the date in its URL; its documentation, "PyPI packages" (the README
-names the server) and "Versioning" (no ranges).
+Source: the registry's schema for server.json, with the date in its URL; the registry's documentation, "PyPI packages"
+(the README names the server) and "Versioning" (no ranges).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RegistryListing:
         name: ``io.github.user/server``; by default the text after ``mcp-name:`` in the README.
         package: The distribution of the server; by default that of the plugin, if there is one.
         repository: The URL of the source repository.
-        url: The URL of a running server, in addition.
+        url: The URL of a running server, which the file lists in addition to the package.
     """
 
     name: str | None = None
@@ -61,7 +61,7 @@ def server_json(plugins: Sequence[PublishedPlugin], listing: RegistryListing) ->
     if not version or len(version) > _MAX_VERSION_CHARS or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
     if listing.url is not None and not re.fullmatch(r"https?://\S+", listing.url):
-        raise ConfigError("--url: expected an http or https URL, got something else")
+        raise ConfigError(f"--url: expected an http or https URL, got {listing.url!r}")
     repository, url = listing.repository, listing.url
     return drop_none(
         {
@@ -83,7 +83,7 @@ def advice(plugins: Sequence[PublishedPlugin], listing: RegistryListing) -> Iter
     readme_name = _name_in_readme(main)
     # The registry compares the name with the README to check who owns the package.
     if readme_name is None or (listing.name is not None and readme_name != listing.name):
-        yield f"the README of {main.name} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
+        yield f"the README of {main.name} must contain mcp-name: {listing.name or 'NAME'} (it may be in a comment)"
     # uvx runs the program that has the name of the package.
     scripts = {point.name for point in main.entry_points if point.group == "console_scripts"}
     if main.name not in scripts:
@@ -157,5 +157,5 @@ def _check_text(option: str, text: str) -> str:
 def _repository_host(url: str) -> str:
     match = re.fullmatch(r"https?://(?:www\.)?([^/\s]+)/\S+", url)
     if match is None:
-        raise ConfigError("--repository: expected the http or https URL of a repository, got something else")
+        raise ConfigError(f"--repository: expected the http or https URL of a repository, got {url!r}")
     return _SOURCES.get(match[1], match[1])

@@ -3,7 +3,7 @@
 No plugin is imported in this process. Each is checked in its own process with a time limit, so hanging, exiting and
 crashing are findings too.
 
-Exit codes: 0 nothing is broken, 1 something is, 2 invalid usage or configuration.
+Exit codes: 0 no plugin is broken, 1 a plugin is broken, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class ClientShell:
 
     def _report(self, error: BaseException) -> int:
         cause = root_error(error)
-        # The reader of the output is gone, which ends the whole command.
+        # The program that reads the output has ended, so the whole command ends.
         if not isinstance(cause, (MCPTrioError, OSError)) or isinstance(cause, BrokenPipeError):
             raise error
         self._has_ended = isinstance(cause, ConnectionClosed)

@@ -1,7 +1,7 @@
 """Ctrl-C: the first one cancels, the second one exits.
 
 :mod:`mcptrio.cli.client.running` installs it, and the shell adds each of its calls. After the first one, everything
-ends in order, within its own timeouts. The second one exits at once.
+ends cleanly, within its own timeouts. The second one exits at once.
 """
 
 from __future__ import annotations

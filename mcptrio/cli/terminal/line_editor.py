@@ -20,7 +20,7 @@ from mcptrio.ground.quoting import printable
 __all__ = ["KeyEffect", "LineCompletions", "LineEditor"]
 
 KeyEffect: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
-"""The effect of a key besides editing: the line is entered; completions are requested; Ctrl-C; Ctrl-D."""
+"""The effect of a key other than editing: the line is entered; completions are requested; Ctrl-C; Ctrl-D."""
 
 _MAX_LINE_CHARS = 100_000
 """Maximum characters of a line; further ones are dropped."""
@@ -77,7 +77,7 @@ class LineEditor:
         self._dim = dim
 
     def feed(self, key: TerminalKey) -> KeyEffect:
-        """Process a key. Return its effect besides editing."""
+        """Process a key. Return its effect other than editing."""
         match key.name:
             case "text":
                 self._insert(key.text)

@@ -129,7 +129,7 @@ class _Entry:
         words = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
         command = os.path.expanduser("".join(words[:1]))
         if not command:
-            raise self._place.at("command").error("expected a program, got an empty text")
+            raise self._place.at("command").error("expected a program, got an empty string")
         args = (command, *words[1:], *self._list("args"))
         return Command(args=args, env=env, cwd=self._path("cwd") if "cwd" in self._entry else None)
 
@@ -195,13 +195,13 @@ class _Entry:
     def _list(self, key: str) -> list[str]:
         values = self._entry.get(key, [])
         if not isinstance(values, list | tuple):
-            raise self._place.at(key).error(f"expected a list of texts, got {kind_of(values)}")
+            raise self._place.at(key).error(f"expected a list of strings, got {kind_of(values)}")
         return [self._expand(value, self._place.at(key, number)) for number, value in enumerate(values)]
 
     def _texts(self, key: str) -> dict[str, str]:
         values = self._entry.get(key, {})
         if not isinstance(values, Mapping):
-            raise self._place.at(key).error(f"expected an object of texts, got {kind_of(values)}")
+            raise self._place.at(key).error(f"expected an object of strings, got {kind_of(values)}")
         return {
             name: self._expand(value, self._place.at(key, name), numbers=True)
             for name, value in values.items()
@@ -215,8 +215,8 @@ class _Entry:
         if numbers and isinstance(value, int | float):
             return str(value)
         if not isinstance(value, str):
-            raise place.error(f"expected a text, got {kind_of(value)}")
+            raise place.error(f"expected a string, got {kind_of(value)}")
         text = self._variables.expand(value, place, whole=numbers)
         if "\0" in text:
-            raise place.error("expected a text without NUL, got one with NUL")
+            raise place.error("expected a string without NUL, got one with NUL")
         return text

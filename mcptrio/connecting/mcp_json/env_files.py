@@ -30,7 +30,7 @@ def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
     Values may be quoted, ``#`` starts a comment, and the last of several values counts.
 
     Args:
-        place: Location of the file's name, for errors.
+        place: The location of ``envFile`` in the configuration, for errors.
 
     Raises:
         ConfigError: The file is unreadable or too large, or a line is malformed.

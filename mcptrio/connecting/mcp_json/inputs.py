@@ -1,4 +1,4 @@
-"""Values for which a file asks the user: the ``inputs`` of VS Code.
+"""The ``inputs`` of an ``mcp.json``, as in VS Code: values for which the user is asked.
 
 A file declares its inputs. The user is asked for each once, when the first entry that uses it is read.
 
@@ -98,7 +98,7 @@ def _read_one(each: Any, place: SourceLocation) -> Input:
         raise place.error(f"expected an object, got {kind_of(each)}")
     id = each.get("id")
     if not isinstance(id, str) or not id:
-        raise place.at("id").error(f"expected a text that is not empty, got {kind_of(id)}")
+        raise place.at("id").error(f"expected a non-empty string, got {kind_of(id)}")
     description, default = each.get("description"), each.get("default")
     options = each.get("options", [])
     if not isinstance(options, list):
@@ -108,7 +108,7 @@ def _read_one(each: Any, place: SourceLocation) -> Input:
         # VS Code accepts plain strings and objects with a label and a value.
         value = option.get("value") if isinstance(option, Mapping) else option
         if not isinstance(value, str):
-            raise place.at("options", number).error(f"expected a text, got {kind_of(value)}")
+            raise place.at("options", number).error(f"expected a string, got {kind_of(value)}")
         values.append(value)
     return Input(
         id=id,

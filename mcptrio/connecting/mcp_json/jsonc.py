@@ -193,13 +193,13 @@ class _Parser:
         return line, self._start - self._text.rfind("\n", 0, self._start)
 
 
-_KINDS = {"text": "a text", "number": "a number", "word": "true, false or null"}
+_KINDS = {"text": "a string", "number": "a number", "word": "true, false or null"}
 
 
 def _describe_invalid(character: str) -> str:
     # Only the kind is reported: the character may be the first one of a secret.
     if character == '"':
-        return "a text that does not end on its line"
+        return "a string that does not end on its line"
     if character == "/":
         return "'/', or a comment that does not end"
     if character == "'":

@@ -59,7 +59,7 @@ def kind_of(value: Any) -> str:
 
 _KINDS: tuple[tuple[type, str], ...] = (
     (bool, "a boolean"),  # first, because bool is a subclass of int
-    (str, "a text"),
+    (str, "a string"),
     (int, "a number"),
     (float, "a number"),
     (list, "a list"),

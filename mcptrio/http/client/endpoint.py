@@ -24,7 +24,7 @@ _MAX_URL_CHARS: Final = 8192
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
 """Characters that a URL must not have. ``urlsplit`` silently drops some, so that other programs read another URL."""
 _UNENCODED: Final = "/%:@!$&'()*+,;=~?"
-"""Characters of a path or query besides letters, digits and ``-._``; all others are percent-encoded."""
+"""Characters that stay unencoded in a path or query, in addition to letters, digits and ``-._``."""
 _MAX_QUOTED_CHARS: Final = 200
 """Characters of a URL that errors repeat."""
 

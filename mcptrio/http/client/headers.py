@@ -54,7 +54,7 @@ _PROTOCOL_HEADERS: Final = frozenset(
 _PROTOCOL_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
-"""Headers, besides those with the prefix ``Mcp-``, whose values are not secret."""
+"""Headers whose values are not secret, in addition to those with the prefix ``Mcp-``."""
 _MIN_SECRET_CHARS: Final = 6
 """Minimum characters of a value that counts as secret. A shorter value occurs in many texts by chance."""
 _MAX_INTEGER: Final = 2**64
@@ -137,7 +137,7 @@ class ClientHeaders:
         return headers
 
     def of_upgrade(self) -> RawHeaders:
-        """Return the headers of a WebSocket upgrade, besides those of WebSocket itself."""
+        """Return the headers of a WebSocket upgrade, except those of WebSocket itself."""
         return [*self._common_headers]
 
     def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:

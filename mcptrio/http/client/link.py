@@ -133,7 +133,7 @@ class HTTPLink:
             raise await self._refusal(response, session, revision)
         self._finish_later(response)
 
-    def cancels_by_leaving(self, revision: Revision) -> bool:
+    def cancels_by_closing(self, revision: Revision) -> bool:
         """See :class:`mcptrio.abc.links.Link`."""
         # With a session, a request outlives its connection and must be cancelled by a notification.
         return not revision.http.sessions

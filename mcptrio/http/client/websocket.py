@@ -177,7 +177,7 @@ class WebSocketChannel:
                 endpoint.target,
                 subprotocols=[SUBPROTOCOL],
                 extra_headers=headers,
-                # trio-websocket counts characters, of which there are never more than bytes.
+                # trio-websocket counts characters. A message never has more characters than bytes.
                 max_message_size=self._limits.bytes,
                 receive_buffer_size=_MAX_READ_BYTES,
             )

@@ -248,7 +248,7 @@ class RequestParser:
             self._refuse(self._refused or _refusal(error))
         if self._overhead > self._limit and not self._has_ended:
             self._refuse(
-                MalformedRequest(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body")
+                MalformedRequest(431 if self._in_head else 400, f"more than {self._limit} bytes outside bodies")
             )
         if not self.began:
             self._partial_line = b""

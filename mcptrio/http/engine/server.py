@@ -47,7 +47,7 @@ async def serve_asgi(
 
     Args:
         bind: ``HOST:PORT``, ``unix:PATH`` or ``fd:NUMBER``; several of them listen on several addresses.
-        shutdown: Set this event to stop in order. A cancellation stops at once, without the lifespan's shutdown.
+        shutdown: Set this event to stop gracefully. A cancellation stops at once, without the lifespan's shutdown.
         shutdown_timeout: Seconds for running requests after ``shutdown``. Then their connections are cut.
         access_log: True if each request is logged to ``mcptrio.http.access``, at level INFO.
         task_status: Started with the URLs, in the order of ``bind``.

@@ -60,7 +60,7 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close in order. Call it under a shield, for at most :data:`CLOSE_TIMEOUT` seconds."""
+        """Close cleanly. Call it under a shield, for at most :data:`CLOSE_TIMEOUT` seconds."""
         ...
 
 

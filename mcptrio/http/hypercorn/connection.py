@@ -138,7 +138,7 @@ class _Protocol(H2Protocol):
         await super().stream_send(event)
 
     async def _reset_unfinished(self, stream_id: int) -> None:
-        """Reset the stream of a response that has failed. Otherwise the client would wait for the end of it."""
+        """Reset the stream of a response that has failed. Otherwise the client would wait for its end."""
         buffer = self.stream_buffers.get(stream_id)
         if buffer is not None and not buffer.complete:
             try:

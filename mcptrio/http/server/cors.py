@@ -40,12 +40,12 @@ def one_origin(origin: str) -> list[tuple[bytes, bytes]]:
 
 
 def is_preflight(method: str, headers: Headers) -> bool:
-    """Return whether a request is a browser's question which requests a page may send."""
+    """Return whether a request is a preflight request of a browser."""
     return method == "OPTIONS" and _METHOD in headers
 
 
 async def answer_preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
-    """Tell a browser which methods and headers it may send."""
+    """Respond to a preflight request with the methods and headers that a page may send."""
     # Every header is allowed. A list would not protect anything, because clients that are not browsers ignore it.
     requested_headers = exchange.headers.get("access-control-request-headers", "")
     allowed = requested_headers if _HEADER_LIST.fullmatch(requested_headers) else "content-type"

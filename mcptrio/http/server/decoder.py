@@ -53,7 +53,8 @@ class MessageDecoder:
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
         """Return the message, for a caller that waits before it decodes the next one."""
         if len(data) <= MAX_UNCOUNTED_BYTES:
-            # A small message is not timed, because reading the clock twice would cost too much in relation.
+            # A small message is not timed, because reading the clock twice would cost too much compared with decoding
+            # it.
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()
         incoming = decode(data, self.limits, owner=owner)

@@ -69,7 +69,8 @@ class LegacyInbox:
         await self._shared.store.save(SessionRecord(id=self._key, revision="", principal=self._channel.principal))
 
     async def run(self) -> None:
-        """Pass messages of other replicas to the session until it ends. Breaks the channel if the record is gone."""
+        """Pass messages of other replicas to the session until it ends. Breaks the channel if the record was
+        deleted."""
         failed = False
         while True:
             # Replaced before the inbox is read, so that an announcement during the read leads to another read.

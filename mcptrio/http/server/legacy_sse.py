@@ -99,7 +99,7 @@ class LegacySSE:
             raise Overloaded(f"too many SSE sessions: the limit is {self._max_streams}", retry_after=10.0)
         id = secrets.token_urlsafe(_ID_BYTES)
         channel = LegacyChannel(exchange, self._endpoint(scope, id), principal)
-        inbox = LegacyInbox(id, channel, self._shared, self._decoder) if self._shared.replicas.exist else None
+        inbox = LegacyInbox(id, channel, self._shared, self._decoder) if self._shared.replicas.is_enabled else None
         # Added before the endpoint event is sent, because the first POST may arrive as soon as the client has read it.
         self._streams[id] = _Stream(channel, inbox)
         try:
@@ -167,7 +167,7 @@ class LegacySSE:
         if stream is not None:
             return stream.channel.principal == principal
         # Only text in the form of an id is looked up in the store.
-        is_elsewhere = self._shared.replicas.exist and _ID_PATTERN.fullmatch(id) is not None
+        is_elsewhere = self._shared.replicas.is_enabled and _ID_PATTERN.fullmatch(id) is not None
         return is_elsewhere and await belongs_to(self._shared, id, principal)
 
     async def _deliver(self, exchange: Exchange, stream: _Stream, incoming: Incoming) -> None:

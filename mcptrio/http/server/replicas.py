@@ -1,8 +1,9 @@
 """Messages between the local parts of one session on several replicas.
 
-The sessions use it. A message only says which part of the stores has changed: the record, the inbox or the events. So a
-lost message causes only a delay, until the next request of the session or the next search for idle sessions. With one
-exception: after a lost ``resumed``, a client that reads one stream on two connections may get an event on both.
+The sessions use it. A message contains only the part of the stores that has changed: the record, the inbox or the
+events. So a lost message only causes a delay, until the next request of the session or the next search for idle
+sessions. There is one exception: after a lost ``resumed``, a client that reads one stream on two connections may get an
+event on both.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Replicas:
         self._bus = bus
         # The bus delivers the messages of this process too. The name identifies them, so that they are ignored.
         self._name = secrets.token_urlsafe(6)
-        self.exist = bus is not None
+        self.is_enabled = bus is not None
 
     def publish(self, session: str, notice: Notice, detail: str = "") -> None:
         """Publish a notice to the local parts of the session on other replicas."""

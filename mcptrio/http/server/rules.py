@@ -3,8 +3,8 @@
 ``HTTPApp`` calls :func:`check_head` before it reads the body, then :func:`check_post` with the decoded body or
 :func:`check_bodiless` for GET and DELETE. It calls :func:`check_upgrade` for a WebSocket and :func:`check_page` for
 other pages. The first check that fails decides. The order is: head, parsing, envelope, headers against body, parameter
-headers. By rank, version, method and client capability come between the last two. The engine checks them later, with
-the same result, because a tool whose method is not served has no parameter headers.
+headers. By precedence, version, method and client capability come between the last two. The engine checks them later,
+with the same result, because a tool whose method is not served has no parameter headers.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """

@@ -260,7 +260,7 @@ class HTTPSession:
             await self.save()
         else:
             await self.try_to_save()
-        if self._shared.replicas.exist and (not known or isinstance(incoming, Batch)):
+        if self._shared.replicas.is_enabled and (not known or isinstance(incoming, Batch)):
             for message in messages_of(incoming):
                 if is_for_any_replica(message):
                     # Stored before the client gets its 202, because an accepted message must not be lost.
@@ -284,7 +284,7 @@ class HTTPSession:
                     # If the engine has changed the record during the write, keep that change.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.publish(self.id, Notice.RECORD, str(stored.generation))
-                if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):
+                if self._shared.replicas.is_enabled and base is not None and _concerns_calls(base, record):
                     await trio.sleep(MAX_RECORD_AGE)
             else:
                 # Another replica has stored a newer record.

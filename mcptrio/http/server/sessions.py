@@ -144,7 +144,7 @@ class Sessions:
         await self._store.delete(session.id)
         await self._remove(session, "the client has ended the session")
         self._replicas.publish(session.id, Notice.END)
-        if self._replicas.exist:
+        if self._replicas.is_enabled:
             # The next request may reach a replica that has just read the record and has missed the notice.
             await trio.sleep(MAX_RECORD_AGE)
 
@@ -157,7 +157,7 @@ class Sessions:
             return None
         # The client's next requests may arrive before the notice that the session is initialized. So until then, the
         # record is read for each request.
-        is_settled = self._replicas.exist and record.initialized
+        is_settled = self._replicas.is_enabled and record.initialized
         if session is not None and is_settled and session.change_notices == change_notices:
             session.valid_until = began + MAX_RECORD_AGE
         return record
@@ -214,7 +214,7 @@ class Sessions:
             # The record may not have been stored when it changed.
             await session.try_to_save()
             # The bus may have lost a message.
-            if self._replicas.exist:
+            if self._replicas.is_enabled:
                 await session.read_inbox()
             get_stream = session.get_stream
             if (

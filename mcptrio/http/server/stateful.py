@@ -340,7 +340,7 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
             await _read(StreamReader(stream, exchange, event_id), exchange)
             return
         # When the resumed stream has ended, perhaps with its process, the response continues with the later GET
-        # streams, of which the client has no events, and then with the current one, which always exists.
+        # streams, whose events the client has not received, and then with the current one, which always exists.
         complete = await _read(StreamReader(stream, exchange, event_id), exchange, end=False)
         for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
             if complete and id.startswith(GET_STREAM_PREFIX):

@@ -87,9 +87,11 @@ async def answer(
 
 
 class _Reply:
-    """The sink of one request. It keeps a final response that comes first, and otherwise begins an event stream.
+    """The sink of one request. If the final response comes first, it is kept for a JSON body. Any other message begins
+    an event stream.
 
-    The scheduler writes the stream, so an idle stream has no task. ``_writing`` is true while the scheduler has it.
+    The scheduler writes the stream, so an idle stream has no task. ``_writing`` is True while the stream is queued
+    there or being written.
     """
 
     __slots__ = (
@@ -176,7 +178,7 @@ class _Reply:
         return False
 
     def send_keepalive(self) -> None:
-        """Show a waiting client that the request is running. The response becomes a stream if it is none yet."""
+        """Show a waiting client that the request is running. A response that is not a stream yet becomes one."""
         if self._outbox is not None:
             if not self._writing and not self._closed:
                 self._wake()
@@ -215,7 +217,7 @@ class _Reply:
         return True
 
     async def write(self) -> None:
-        """Write the rest that :meth:`write_now` has left, and messages that were queued since."""
+        """Write the bytes that :meth:`write_now` could not write, and messages that were queued since."""
         is_written = False
         try:
             rest, self._rest = self._rest, b""

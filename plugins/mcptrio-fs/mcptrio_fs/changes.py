@@ -34,7 +34,9 @@ class EditOperation(TypedDict):
 
     old_text: str
     new_text: str
-    expected_replacements: NotRequired[Annotated[int, Meta(ge=1, description="Replace all; fail if not so many.")]]
+    expected_replacements: NotRequired[
+        Annotated[int, Meta(ge=1, description="Replace all matches; fail if there are more or fewer.")]
+    ]
 
 
 class FileChanges:

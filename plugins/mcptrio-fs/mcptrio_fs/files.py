@@ -206,8 +206,8 @@ class Files:
         max_depth: Annotated[int, Meta(ge=1, description="Maximum levels.")] = 100,
         limit: _Limit = 2000,
     ) -> str:
-        """List a directory recursively, indented by level. A large tree lacks its deepest levels; a directory that is
-        not expanded ends with "/ ..."."""
+        """List a directory recursively, indented by level. The deepest levels of a large tree are left
+        out; a directory that is not expanded ends with "/ ..."."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         start = await self.access.run(sandbox, path, lambda: sandbox.absolute(path))

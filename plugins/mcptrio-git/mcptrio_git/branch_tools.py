@@ -149,7 +149,7 @@ class BranchTools:
         tag_name: str,
         repo_path: RepoPath = "",
         revision: str = "HEAD",
-        message: Annotated[str, "Annotates the tag."] = "",
+        message: Annotated[str, "Message of an annotated tag."] = "",
     ) -> CreatedReference:
         """Create a tag; existing ones are not moved."""
         check_message(message or "none", "message")

@@ -47,7 +47,7 @@ class Committed(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Its full id.
-        branch: Its branch; null on a detached HEAD, which only the id can find again.
+        branch: Its branch; null on a detached HEAD, where only the id leads back to the commit.
         files: Number of changed files.
         output: Messages of git and of the hooks.
     """

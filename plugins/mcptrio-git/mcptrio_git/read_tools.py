@@ -72,7 +72,7 @@ class GitReadTools:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        untracked: Annotated[Literal["no", "normal", "all"], "all: also files in new folders."] = "normal",
+        untracked: Annotated[Literal["no", "normal", "all"], "all includes files in new folders."] = "normal",
         limit: Limit = 100,
         cursor: str = "",
     ) -> Status:

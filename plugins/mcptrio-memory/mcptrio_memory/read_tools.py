@@ -26,7 +26,7 @@ from .texts import export_text, graph_text, stats_text
 
 __all__ = ["ALL", "Fields", "Limit", "MemoryReadTools", "read_graph_page"]
 
-Limit = Annotated[int, Meta(ge=0, description="0: the default.")]
+Limit = Annotated[int, Meta(ge=0, description="Maximum per page; 0 for the default.")]
 Fields = Annotated[list[Field], "Fields to return; empty: all."]
 
 ALL: Final[list[Field]] = []

@@ -29,7 +29,7 @@ class PostgresPlan:
 
     database: str
     lines: Annotated[tuple[str, ...], "The plan as PostgreSQL prints it."]
-    generic: Annotated[bool, "Made without the values of the parameters."]
+    generic: Annotated[bool, "The plan was made without values for the parameters."]
     truncated: Annotated[bool, "There are more lines."]
 
 

@@ -139,9 +139,9 @@ class PostgresReadTools:
     async def explain_query(
         self,
         query: Query,
-        params: Annotated[list[Value], "Values for $1, $2, …; default: any."] = NO_PARAMS,
+        params: Annotated[list[Value], "Values for $1, $2, …; without them, the plan is generic."] = NO_PARAMS,
         database: DatabaseName = "",
-        analyze: Annotated[bool, "Run it too, for actual times and rows; a statement that writes is refused."] = False,
+        analyze: Annotated[bool, "Run the statement, for actual times and rows; one that writes is refused."] = False,
     ) -> PostgresPlan:
         """Show the query plan of a statement: where it uses an index, scans or sorts, and the estimated cost."""
         configured = self.queries.find(database)

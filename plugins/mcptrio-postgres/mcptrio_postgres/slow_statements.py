@@ -62,7 +62,7 @@ class SlowStatements:
 
     database: str
     items: tuple[SlowStatement, ...]
-    advice: Annotated[str | None, "How to install the statistics, if they are missing."] = None
+    advice: Annotated[str | None, "How to install pg_stat_statements, if it is missing."] = None
 
 
 async def slow_statements(

@@ -54,11 +54,11 @@ class TuningTools:
     async def advise_indexes(
         self,
         database: DatabaseName = "",
-        schema: Annotated[str, "All if left out."] = "",
-        limit: Annotated[int, Meta(ge=1, le=100, description="Of each kind.")] = 20,
+        schema: Annotated[str, "Default: all."] = "",
+        limit: Annotated[int, Meta(ge=1, le=100, description="Maximum of each kind.")] = 20,
     ) -> IndexAdvices:
-        """List foreign keys without an index, large tables that are scanned, and unused, redundant and invalid
-        indexes."""
+        """List foreign keys without an index, large tables that are scanned completely, and unused, redundant
+        and invalid indexes."""
         configured = self.queries.find(database)
         return await self.queries.run(
             configured,

@@ -80,7 +80,7 @@ class OutputPage:
 
     process: ProcessInfo
     text: str
-    offset: Annotated[int, "Of the text, in bytes from the beginning of the stream."]
+    offset: Annotated[int, "Start of the text, in bytes from the beginning of the stream."]
     next_offset: Annotated[int, "Offset of the next part."]
     total: Annotated[int, "Bytes written so far."]
     skipped_bytes: Annotated[int, "Requested bytes before the text that are not kept."]

@@ -55,9 +55,9 @@ _MAX_THREADS = 4
 
 _Argv = Annotated[list[str], Meta(min_length=1, description="Program and arguments; not a shell command line.")]
 _Cwd = Annotated[str, "Working folder. Default: the first allowed one."]
-_Timeout = Annotated[float, Meta(ge=0, description="Seconds; 0: the default.")]
+_Timeout = Annotated[float, Meta(ge=0, description="Seconds; 0 for the default.")]
 _Env = Annotated[Mapping[str, str], "Variables to set."]
-_Merge = Annotated[bool, "Into stdout."]
+_Merge = Annotated[bool, "Add stderr to stdout."]
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _Name = Literal["stdout", "stderr"]
 
@@ -185,8 +185,8 @@ class Shell:
         self,
         ctx: Context,
         id: str,
-        text: Annotated[str, "With line ends."] = "",
-        close: Annotated[bool, "Close it afterwards."] = False,
+        text: Annotated[str, "Text with its line ends."] = "",
+        close: Annotated[bool, "Close standard input afterwards."] = False,
         timeout: Annotated[float, Meta(ge=0, le=_MAX_WAIT_SECONDS)] = 10,
     ) -> InputResult:
         """Write to the standard input of a started process."""

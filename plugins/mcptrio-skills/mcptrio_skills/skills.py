@@ -126,8 +126,8 @@ class Skills:
 
     @resource(TEMPLATE, name="skill-files", title="Files of skills")
     async def file(self, path: str) -> ReadResourceResult:
-        """A file of a skill: its instructions (SKILL.md) or a file that they refer to; or a folder, as the URIs in
-        it."""
+        """A file of a skill: its instructions (SKILL.md) or a file that they refer to. A folder is returned as the URIs
+        of its files."""
         return await self._read(path)
 
     @completion("resource", TEMPLATE, "path")

@@ -30,10 +30,10 @@ class Thought:
     totalThoughts: int
     nextThoughtNeeded: bool
     isRevision: Annotated[bool, "It revises another one."] = False
-    revisesThought: Annotated[int | None, "Which one it revises."] = None
-    branchFromThought: Annotated[int | None, "Where its branch begins."] = None
-    branchId: Annotated[str | None, "The branch it is on."] = None
-    needsMoreThoughts: Annotated[bool, "There turned out to be more to think."] = False
+    revisesThought: Annotated[int | None, "Number of the revised thought."] = None
+    branchFromThought: Annotated[int | None, "Number of the thought where its branch starts."] = None
+    branchId: Annotated[str | None, "Name of its branch."] = None
+    needsMoreThoughts: Annotated[bool, "More than totalThoughts are needed."] = False
 
     @property
     def size(self) -> int:

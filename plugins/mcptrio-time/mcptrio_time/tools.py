@@ -89,7 +89,7 @@ class TimeTools:
         time: Annotated[str, "HH:MM or ISO 8601."],
         target_timezone: str,
         date: Annotated[str, "YYYY-MM-DD."] = "",
-        occurrence: Annotated[Occurrence, "Which one, if clocks show the time twice."] = "first",
+        occurrence: Annotated[Occurrence, "The first or second time, if clocks show it twice."] = "first",
     ) -> Conversion:
         """Convert a time between time zones."""
         source = self.clock.zone(source_timezone, "source_timezone")
