@@ -206,7 +206,9 @@ def test_examples_of_a_tool_that_changes_something_are_refused() -> None:
 
 
 def test_decorator_without_its_parentheses_is_refused() -> None:
-    assert refused(TypeError, lambda: resource(wrong(now))) == "@resource: uri: expected str, got the function now"
+    message = refused(TypeError, lambda: resource(wrong(now)))
+
+    assert message == '@resource: uri: expected str, got the function now; write @resource("URI")'
 
 
 @attrs.frozen

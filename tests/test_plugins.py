@@ -176,6 +176,15 @@ async def test_duplicate_tool_belongs_to_the_first_plugin(site: Path, load: Load
         Server(plugins=load("first", "second", strict=True))
 
 
+async def test_tool_that_a_plugin_defines_twice_is_named(site: Path, load: Load) -> None:
+    code = one_tool("add") + '\n\nagain = tool(name="add")(lambda: "")\n'
+    install(site, "dist-one", modules={"plug_one": code}, one="plug_one")
+    manager = load("one")
+    Server(plugins=manager)
+
+    assert manager.plugins["one"].failure == "setup failed: tool `one_add` is defined twice; rename one of the two"
+
+
 async def test_duplicate_plugin_name_belongs_to_the_first_distribution(site: Path, load: Load) -> None:
     install(site, "dist-b", "2.0", modules={"plug_twice_b": one_tool("b")}, twice="plug_twice_b")
     install(site, "dist-a", "1.0", modules={"plug_twice_a": one_tool("a")}, twice="plug_twice_a")

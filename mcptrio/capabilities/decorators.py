@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar,
 from attrs import evolve, field, fields, frozen
 from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
-from mcptrio.ground.expected import expect
+from mcptrio.ground.expected import expect, kind_of
 from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.model.base import CacheScope
 from mcptrio.protocol.model.content import Annotations
@@ -290,6 +290,8 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
 
     Source: MCP 2026-07-28, server/resources and server/utilities/caching.
     """
+    if callable(uri):
+        raise TypeError(f'@resource: uri: expected str, got {kind_of(uri)}; write @resource("URI")')
     expect(uri, str, "@resource: uri")
     return _attach(make_mark(ResourceMark, {"uri": uri, **options}))
 

@@ -50,10 +50,18 @@ E = TypeVar("E", bound=Entry)
 
 
 class Duplicate(ValueError):
-    """The name belongs to another entry, of ``owner``."""
+    """The name belongs to another entry, of ``owner``.
 
-    def __init__(self, kind: str, name: str, owner: Owner) -> None:
-        super().__init__(f"{kind} {quote_name(name)} is already offered by {owner.plugin or 'the server itself'}")
+    Args:
+        kind: The kind of the entries, such as ``tool``.
+        defines_both: Whether the new entry has the same owner.
+    """
+
+    def __init__(self, kind: str, name: str, owner: Owner, *, defines_both: bool = False) -> None:
+        problem = f"is already offered by {owner.plugin or 'the server itself'}"
+        if defines_both and owner.plugin:
+            problem = "is defined twice; rename one of the two"
+        super().__init__(f"{kind} {quote_name(name)} {problem}")
         self.kind = kind
         self.name = name
         self.owner = owner
@@ -130,7 +138,8 @@ class Registry(Generic[E]):
                 )
             if self.is_taken(entry.key, entry.owner):
                 taken = self.entries.get(entry.key)
-                raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
+                owner = self._reserved[entry.key] if taken is None else taken.owner
+                raise Duplicate(self._kind, entry.key, owner, defines_both=owner is entry.owner)
             self.entries[entry.key] = entry
             if entry.key in self._positions:
                 # The name was removed earlier, and its entry is now at the end of the dict.

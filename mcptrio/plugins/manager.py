@@ -422,7 +422,7 @@ def _text(error: BaseException) -> str:
 
 
 def _describe_error(error: BaseException, plugin: Plugin) -> str:
-    if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
+    if isinstance(error, Duplicate) and isinstance(error.owner, Plugin) and error.owner is not plugin:
         # The error itself does not know the distributions of the plugins.
         return f"{error.kind} {quote_name(error.name)} of {plugin.label} is already offered by {error.owner.label}"
     return _text(error)

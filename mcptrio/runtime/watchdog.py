@@ -88,7 +88,8 @@ class _Watch:
     def _report(self, sent: float) -> None:
         """Log the blocking function now, and again with the duration when the loop is no longer blocked."""
         culprit = self._culprit()
-        _log.error("the event loop has been blocked for %.3g s by %s", monotonic() - sent, culprit)
+        advice = "run blocking code in a thread, with trio.to_thread.run_sync"
+        _log.error("the event loop has been blocked for %.3g s by %s; %s", monotonic() - sent, culprit, advice)
         while not self._alive.wait(_CHECK_INTERVAL):
             if self._ended.is_set():
                 return

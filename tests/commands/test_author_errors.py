@@ -100,6 +100,12 @@ async def forgets() -> str:
 
 
 @tool
+async def keeps_coroutine(ctx: Context) -> str:
+    answer = ctx.ask("How much?", str)
+    return "watered"
+
+
+@tool
 async def returns_coroutine():
     return {"count": helper()}
 
@@ -322,6 +328,13 @@ def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "watered\n")
     assert f"{garden}:{number('    helper()')}: coroutine 'helper' was never awaited" in done.stderr
     assert "tracemalloc" not in done.stderr
+
+
+def test_warning_at_a_line_of_mcptrio_names_no_line(garden: Path) -> None:
+    done = call(garden, "keeps_coroutine")
+
+    assert "[warning] coroutine 'Context.ask' was never awaited: write `await ask(…)`" in done.stderr
+    assert "mcptrio/" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setti
     found = examined(tmp_path, "", plugin)
 
     assert found[plugin]["problems"] == [
-        f"{setting} of [plugins.{plugin}]: expected a directory, got nothing or something else at {missing};"
+        f"{setting} of [plugins.{plugin}]: expected a directory at {missing}, found none;"
         " create it or correct the setting"
     ]
 

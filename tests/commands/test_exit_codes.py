@@ -57,7 +57,7 @@ while True:
             "mcptrio: the server refused: no such tool: `brocken`; did you mean `broken`? (-32602)\n",
         ),
         (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32002)\n"),
-        (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
+        (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (The city to ask about)\n"),
         (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: no such argument; expected one of "),
         (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),
         (with_plugin("prompt", "mood"), 2, "mcptrio: the server has no prompt `mood`; did you mean `moods`?\n"),
@@ -119,6 +119,16 @@ def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: i
     assert (done.returncode, message in done.stderr.decode()) == (code, True), done.stderr.decode()
     assert done.stderr.count(b"\n") == message.count("\n") or not message.endswith("\n")
     assert (done.stdout == b"") == bool(code)
+
+
+def test_plugin_that_python_runs_gets_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import mcptrio\n")
+    done = run("list", f"{sys.executable} shop.py", cwd=tmp_path)
+
+    assert done.returncode == 4
+    assert done.stderr == (
+        b"mcptrio: the server ended with exit code 0; if shop.py is a plugin, pass --plugin shop.py\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_warnings_of_a_server_are_reported(folder: Path) -> None:
     """A folder that does not exist, in both forms of the log."""
     missing = folder / "missing"
     expected = (
-        f"repositories of [plugins.git]: expected a directory, got nothing or something else at {missing};"
+        f"repositories of [plugins.git]: expected a directory at {missing}, found none;"
         " create it or correct the setting"
     )
     for form in ("text", "json"):
@@ -186,7 +186,7 @@ def test_status_shows_no_secrets(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("install",), "Missing argument 'HOST...'"),
+        (("install",), "missing HOST: pass the name of an application; `mcptrio host status` shows them"),
         (("install", "all"), "expected an installed application, found none"),
         (("install", "curser"), "did you mean `cursor`?"),
         (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),

@@ -61,7 +61,8 @@ def test_shell_lines_run_the_commands(shell: AtTerminal) -> None:
 
 WRONG = [
     ("cal", "mcptrio: there is no command `cal`; did you mean `call`?"),
-    ("call", "mcptrio: Missing argument 'TOOL'."),
+    ("zzz a=1", "mcptrio: there is no command `zzz`; `call NAME` calls a tool, `help` lists the commands"),
+    ("call", "mcptrio: missing TOOL: pass the name of a tool; `list` shows them"),
     ("call tak", "mcptrio: the server has no tool `tak`; did you mean `take`?"),
     ("call take", r"mcptrio: missing argument: `text` \(a string\)"),
     ("call 'x", 'mcptrio: expected words, got "call \'x": No closing quotation'),

@@ -38,6 +38,7 @@ async def test_plugin_that_blocks_the_event_loop_is_named(caplog: pytest.LogCapt
                 await trio.sleep(1)
     first, second = named[:2]
     assert first.startswith("the event loop has been blocked for ")
+    assert first.endswith("; run blocking code in a thread, with trio.to_thread.run_sync")
     assert second.startswith("the event loop was blocked for ")
     for message in (first, second):
         assert "by plugin Sleepy, in Sleepy.doze (" in message

@@ -37,11 +37,11 @@ _TARGET = (
 """The row of the help for the server."""
 _MISSING = {
     "target": "pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py",
-    "tool": "pass the name of a tool; `mcptrio list` shows them",
-    "uri": "pass the URI of a resource; `mcptrio list` shows them",
-    "name": "pass the name of a prompt; `mcptrio list` shows them",
+    "tool": "pass the name of a tool; `{prefix}list` shows them",
+    "uri": "pass the URI of a resource; `{prefix}list` shows them",
+    "name": "pass the name of a prompt; `{prefix}list` shows them",
 }
-"""What to pass for an argument that is missing."""
+"""What to pass for an argument that is missing. ``{prefix}`` stands for the words before the name of a command."""
 
 
 class ClientCommand(CLICommand):
@@ -80,10 +80,7 @@ class ClientCommand(CLICommand):
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
-            name = "" if error.param is None else str(error.param.name)
-            if name not in _MISSING:
-                raise
-            raise click.UsageError(f"missing {name.upper()}: {_MISSING[name]}", ctx) from None
+            raise _explain_missing(error) from None
         except click.NoSuchOption as error:
             # click already suggests a similar option.
             if error.possibilities:
@@ -116,8 +113,11 @@ class ClientCommand(CLICommand):
         # Commands of the shell have no exit codes.
         inner = CLICommand(self.name, params=[*self.own_params, _json_option()], help=self.help, epilog="")
         inner.arguments = tuple(row for row in self.arguments if row != _TARGET)
-        with inner.make_context(self.name, list(words)) as ctx:
-            return dict(ctx.params)
+        try:
+            with inner.make_context(self.name, list(words)) as ctx:
+                return dict(ctx.params)
+        except click.MissingParameter as error:
+            raise _explain_missing(error, prefix="") from None
 
 
 class RecordingCommand(ClientCommand):
@@ -125,6 +125,18 @@ class RecordingCommand(ClientCommand):
 
     sections = MappingProxyType({**ClientCommand.sections, "General": (*ClientCommand.sections["General"], "record")})
     records = True
+
+
+def _explain_missing(error: click.MissingParameter, *, prefix: str = "mcptrio ") -> click.UsageError:
+    """Return an error that says what to pass.
+
+    Args:
+        prefix: The words before the name of a command; none in the shell.
+    """
+    name = "" if error.param is None else str(error.param.name)
+    if name not in _MISSING:
+        return error
+    return click.UsageError(f"missing {name.upper()}: {_MISSING[name].format(prefix=prefix)}", error.ctx)
 
 
 def _json_option() -> click.Option:

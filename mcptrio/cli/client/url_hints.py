@@ -19,6 +19,7 @@ __all__ = ["has_no_path", "hint_of", "usual_endpoint"]
 _ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
 """By scheme, the path that mcptrio and most other servers use."""
 _ENCRYPTED_SCHEMES = {"http": "https", "ws": "wss"}
+_PYTHON_FILE = re.compile(r"^\S*python[\d.]* (?P<file>\S+\.py)$")
 _UNTRUSTED_CERTIFICATE = re.compile(r"self.signed certificate|local issuer certificate")
 """In the words of OpenSSL, with a hyphen since version 3."""
 
@@ -36,6 +37,9 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
             return f"{hint}. To call a tool of a plugin: `mcptrio call --plugin FILE.py {url} …`"
         takes_plugin = command is not None and any("--plugin" in each.opts for each in command.command.params)
         return f"{hint}; if {url} is a plugin, pass --plugin {url}" if takes_plugin else hint
+    # A file of decorated functions does nothing when Python runs it.
+    if (program := _PYTHON_FILE.search(url)) is not None and str(error).endswith("ended with exit code 0"):
+        return f"if {program['file']} is a plugin, pass --plugin {program['file']}"
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)

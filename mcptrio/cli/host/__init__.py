@@ -58,7 +58,13 @@ class _InstallCommand(CLICommand):
         return [*super().collect_usage_pieces(ctx), "[-- SERVE_OPTIONS]"]
 
 
-_HOSTS = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+def _require_hosts(ctx: click.Context, _param: click.Parameter, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if not hosts:
+        raise click.UsageError("missing HOST: pass the name of an application; `mcptrio host status` shows them", ctx)
+    return hosts
+
+
+_HOSTS = click.argument("hosts", metavar="HOST...", nargs=-1, callback=_require_hosts)
 _NAME = click.option("--name", metavar="NAME", default="mcptrio", show_default=True, help="The name of the entry.")
 _SCOPE = click.option(
     "--scope",

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TextIO
 
@@ -19,6 +21,7 @@ from mcptrio.cli.terminal.layout import TerminalLayout
 from mcptrio.ground.printable import printable
 from mcptrio.ground.tracebacks import explain_warning, render, to_fields
 
+_PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 _COLOURS: Final = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 __all__ = ["log_to_stderr", "log_warnings"]
@@ -57,7 +60,9 @@ def log_warnings() -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        _log.warning("%s:%d: %s", filename, lineno, explain_warning(message, category))
+        # The line that dropped a coroutine may be mcptrio's, which tells an author nothing.
+        place = "" if filename.startswith(_PACKAGE) else f"{filename}:{lineno}: "
+        _log.warning("%s%s", place, explain_warning(message, category))
 
     # logging.captureWarnings would log the warning without an explanation.
     warnings.showwarning = show

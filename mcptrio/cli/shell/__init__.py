@@ -33,7 +33,7 @@ from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
 from mcptrio.ground.quoting import quote, quote_name
-from mcptrio.ground.suggestions import suggest
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.protocol.model.logging import LEVELS
 
 __all__ = ["command"]
@@ -304,4 +304,7 @@ class ClientShell:
 
 
 def _unknown_command(name: str) -> ConfigError:
-    return ConfigError(f"there is no command {quote_name(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")
+    hint = did_you_mean(name, [*_COMMANDS, *_SHELL_COMMANDS])
+    return ConfigError(
+        f"there is no command {quote_name(name)}{hint or '; `call NAME` calls a tool, `help` lists the commands'}"
+    )

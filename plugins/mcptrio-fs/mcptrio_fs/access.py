@@ -49,7 +49,7 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 def missing_directory(path: str, plugin: str) -> str:
     """Return the problem of a configured path that is not a directory."""
     return (
-        f"folders of [plugins.{plugin}]: expected a directory, got nothing or something else at {printable(path)}; "
+        f"folders of [plugins.{plugin}]: expected a directory at {printable(path)}, found none; "
         "create it or correct the setting"
     )
 

@@ -72,7 +72,7 @@ class GitObject:
 def missing_directory(path: str) -> str:
     """Return the problem of a configured path that is not a directory."""
     return (
-        f"repositories of [plugins.git]: expected a directory, got nothing or something else at {printable(path)}; "
+        f"repositories of [plugins.git]: expected a directory at {printable(path)}, found none; "
         "create it or correct the setting"
     )
 
