@@ -408,7 +408,25 @@ class PluginManager:
 
 def _installed_plugin(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
     distribution, version = distribution_of(point)
-    return Plugin(name=name, distribution=distribution, version=version, load=point.load, state=state)
+    return Plugin(name=name, distribution=distribution, version=version, load=partial(_load_entry, point), state=state)
+
+
+def _load_entry(point: EntryPoint) -> Any:
+    """Import the object that an entry point names.
+
+    Raises:
+        AttributeError: The module has no such object. The message names the entry point.
+    """
+    # An AttributeError of the module itself is raised here, without the hint.
+    importlib.import_module(point.module)
+    try:
+        return point.load()
+    except AttributeError as error:
+        # The metadata of an editable install keeps the old entry point when pyproject.toml changes.
+        raise AttributeError(
+            f"{error}; the installed entry point is `{point.name} = {point.value}`: correct it in pyproject.toml, "
+            "and install the package again"
+        ) from error
 
 
 def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:
