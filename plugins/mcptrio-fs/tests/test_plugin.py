@@ -165,7 +165,7 @@ def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCa
 async def test_missing_folder_is_logged_at_the_start(inside: Path, heard: trio.MemoryReceiveChannel[str]) -> None:
     async with connected(folders=[str(inside), str(inside / "gone")]):
         assert (await heard.receive()).startswith(
-            f"folders of [plugins.fs]: expected a directory, got nothing or something else at {inside}/gone; create it"
+            f"folders of [plugins.fs]: there is no directory {inside}/gone; create it"
         )
 
 
