@@ -26,7 +26,7 @@ from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, warnings_about
-from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points
+from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points, load_object
 from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
@@ -408,25 +408,7 @@ class PluginManager:
 
 def _installed_plugin(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
     distribution, version = distribution_of(point)
-    return Plugin(name=name, distribution=distribution, version=version, load=partial(_load_entry, point), state=state)
-
-
-def _load_entry(point: EntryPoint) -> Any:
-    """Import the object that an entry point names.
-
-    Raises:
-        AttributeError: The module has no such object. The message names the entry point.
-    """
-    # An AttributeError of the module itself is raised here, without the hint.
-    importlib.import_module(point.module)
-    try:
-        return point.load()
-    except AttributeError as error:
-        # The metadata of an editable install keeps the old entry point when pyproject.toml changes.
-        raise AttributeError(
-            f"{error}; the installed entry point is `{point.name} = {point.value}`: correct it in pyproject.toml, "
-            "and install the package again"
-        ) from error
+    return Plugin(name=name, distribution=distribution, version=version, load=partial(load_object, point), state=state)
 
 
 def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:
