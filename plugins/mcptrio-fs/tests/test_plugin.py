@@ -169,6 +169,14 @@ async def test_missing_folder_is_logged_at_the_start(inside: Path, heard: trio.M
         )
 
 
+async def test_missing_folder_is_named_in_each_call(inside: Path) -> None:
+    missing = inside / "gone"
+    async with connected(folders=[str(missing)]) as client:
+        for path in (".", "a/b", str(missing / "a")):
+            result = await client.call_tool("list_directory", {"path": path})
+            assert result.text == f"not found: {path}; the allowed directory {missing} does not exist"
+
+
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:
     (inside / "a b.md").write_text("# hello")
     (inside / "c.bin").write_bytes(b"\0")
