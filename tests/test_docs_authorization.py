@@ -59,7 +59,7 @@ def test_commands_of_the_page_protect_a_server(tmp_path: Path) -> None:
     with serving(*words[2:], "--port", "0", cwd=tmp_path) as server:
         run_console(during.text.replace(":8000/", f":{server.port}/"), tmp_path)
         token = (tmp_path / "ada.token").read_text().strip()
-        assert "refused 127.0.0.1: invalid access token" in server.stderr
+        assert "request refused: client=127.0.0.1: invalid access token" in server.stderr
         assert token not in server.stderr
 
 
