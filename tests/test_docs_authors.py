@@ -19,9 +19,11 @@ import pytest
 import trio
 
 import mcptrio
-from mcptrio import Client, MCPError, Server
-from mcptrio.client import Handlers
+from mcptrio import Client, MCPError, Server, connect
+from mcptrio.client import Handlers, Progress
+from mcptrio.errors import MissingClientCapability
 from mcptrio.serving import ServerSettings
+from mcptrio.testing import Script
 from mcptrio.types import BlobResourceContents, TextResourceContents
 from tests.processes import environment, run, serving
 from tests.test_readme import Block, blocks_of, shell_lines
@@ -106,6 +108,23 @@ async def _(module: ModuleType) -> None:
         assert tool.title == "Measure"
         assert set(tool.input_schema["properties"]) == {"sensor"}
         assert await answer(client, "measure", sensor="north") == "21.5"
+
+
+@program_of("Progress and questions")
+async def check_progress_and_questions(module: ModuleType) -> None:
+    script = Script().elicit({"depth": "deep"}).decline()
+    reports: list[Progress] = []
+    async with connect(server_of(module), handlers=script.handlers()) as client:
+        result = await client.call_tool("sow", {"beds": ["north", "south"]}, progress=reports.append)
+        assert result.structured_content == ["north: 1 rows, deep", "south: 1 rows, deep"]
+        assert reports[-1].progress == reports[-1].total == 2
+        result = await client.call_tool("sow", {"beds": ["north"]})
+        assert result.is_error
+        assert "declined" in result.text
+    script.check()
+    async with connect(server_of(module)) as client:
+        with pytest.raises(MissingClientCapability):
+            await client.call_tool("sow", {"beds": ["north"]})
 
 
 @program_of("State")

@@ -95,7 +95,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> None:
-    (works, one), (slow, late), (query, failed) = examples()
+    (works, one), (slow, late), (top, tree), (query, failed) = examples()
     with ExitStack() as stack:
         guide = Guide(tmp_path, stack)
         collector = guide.start("python collector.py")
@@ -121,6 +121,7 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
             r"“water” of mcptrio [^“]*? runs in orchard; its deadline is in [^“]*? s\.",
         )[0]
         requests = plain(browser.get(f"{base}tree"))
+        assert re.fullmatch(tree, guide.run(top).rstrip("\n"))
         # On a busy machine it notices some hundredths of a second later.
         text = re.sub(r"after 8\.\d\d s", "after 8 s", call.communicate(timeout=WAIT_TIMEOUT)[0])
         assert re.fullmatch(late, text.rstrip("\n"))

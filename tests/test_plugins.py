@@ -141,6 +141,15 @@ def test_failing_plugin_is_an_error_if_strict(site: Path, load: Load, kind: str)
     assert FAULTS[kind][1] in str(caught.value)
 
 
+def test_stale_entry_point_is_named(site: Path, load: Load) -> None:
+    install(site, "notes-dist", modules={"plug_stale": one_tool("fine")}, notes="plug_stale:Notes")
+
+    assert load("notes").plugins["notes"].failure == (
+        "import failed: AttributeError: module 'plug_stale' has no attribute 'Notes'; the installed entry point is "
+        "`notes = plug_stale:Notes`: correct it in pyproject.toml, and install the package again"
+    )
+
+
 def test_unselected_plugin_is_not_imported(site: Path, load: Load) -> None:
     install(site, "other", modules={"plug_unwanted": "raise RuntimeError"}, other="plug_unwanted")
     manager = load()

@@ -220,7 +220,7 @@ def print_click_error(error: click.ClickException) -> None:
         is_option = isinstance(error.param, click.Option)
         place = max(error.param.opts, key=len) if is_option else error.param.human_readable_name
         message = f"{place}: {error.message}"
-    print_error("Error: ", message)
+    print_error("Error: " if isinstance(error, click.UsageError) else "mcptrio: ", message)
 
 
 def _begin_page(command: click.Command, ctx: click.Context) -> HelpPage:

@@ -16,8 +16,14 @@ _MAX_LISTED = 20
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a suffix with the nearest of the known names; an empty text if none is similar."""
-    near = get_close_matches(name[:_MAX_COMPARED_CHARS], list(islice(known, _MAX_COMPARED_NAMES)), n=1)
+    """Return a suffix with the nearest of the known names; an empty text if none is similar.
+
+    Names that differ only in a prefix, such as ``greet`` and ``notes_greet``, are similar too.
+    """
+    name, names = name[:_MAX_COMPARED_CHARS], list(islice(known, _MAX_COMPARED_NAMES))
+    near = get_close_matches(name, names, n=1) or [
+        each for each in names if name.endswith(f"_{each}") or each.endswith(f"_{name}")
+    ]
     return f"; did you mean `{near[0]}`?" if near else ""
 
 

@@ -74,7 +74,7 @@ def find_plugin(loaded: object) -> object:
         names = [each.__name__ for each in classes]
         raise ValueError(
             f"nothing to serve: expected one class with decorated methods, got {', '.join(names)}; "
-            f"write a setup hook that calls server.add({names[0]}())"
+            f"write a setup hook that calls server.add with each object, such as server.add({names[0]}())"
         )
     raise ValueError("nothing to serve: no function is decorated; write @tool, @resource or @prompt above one")
 

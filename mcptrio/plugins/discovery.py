@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import quote_name
@@ -26,6 +27,7 @@ __all__ = [
     "distribution_of",
     "import_file",
     "installed_entry_points",
+    "load_object",
     "served_only_by_name",
 ]
 
@@ -54,6 +56,24 @@ def installed_entry_points() -> dict[str, list[EntryPoint]]:
         if len(same_name) > 1:  # otherwise the metadata of the distribution is not read
             same_name.sort(key=lambda point: distribution_of(point)[0] or "")
     return points_by_name
+
+
+def load_object(point: EntryPoint) -> Any:
+    """Import the object that an entry point names.
+
+    Raises:
+        AttributeError: The module has no such object. The message names the entry point.
+    """
+    # An AttributeError of the module itself is raised here, without the hint.
+    import_module(point.module)
+    try:
+        return point.load()
+    except AttributeError as error:
+        # The metadata of an editable install keeps the old entry point when pyproject.toml changes.
+        raise AttributeError(
+            f"{error}; the installed entry point is `{point.name} = {point.value}`: correct it in pyproject.toml, "
+            "and install the package again"
+        ) from error
 
 
 def served_only_by_name() -> list[str]:

@@ -26,7 +26,7 @@ from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, warnings_about
-from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points
+from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, installed_entry_points, load_object
 from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
@@ -408,7 +408,7 @@ class PluginManager:
 
 def _installed_plugin(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
     distribution, version = distribution_of(point)
-    return Plugin(name=name, distribution=distribution, version=version, load=point.load, state=state)
+    return Plugin(name=name, distribution=distribution, version=version, load=partial(load_object, point), state=state)
 
 
 def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:

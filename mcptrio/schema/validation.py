@@ -242,7 +242,9 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str | None:
     if name == "falseSchema":
         return "nothing"
     if name in _COMPARISONS:
-        return _COMPARISONS[name].format(**details)[:300]
+        text = _COMPARISONS[name].format(**details)
+        # "at most 1 item", in the singular. The other comparisons end in a number.
+        return (text.removesuffix("s") if details.get("limit") == 1 else text)[:300]
     if name in ("anyOf", "oneOf"):
         # Alternatives are listed if they differ in type or are constants; others would make the message too long.
         firsts = [alternative[0] for alternative in details["context"] if alternative]

@@ -90,4 +90,6 @@ def find_console() -> MakeConsole:
     for entry in entry_points(group=_GROUP):
         make: MakeConsole = entry.load()
         return make
-    raise ConfigError("--console: no console is installed: pip install mcptrio-console")
+    raise ConfigError(
+        "--console: no console is installed; in a clone of mcptrio: pip install ./plugins/mcptrio-console"
+    )

@@ -133,9 +133,9 @@ def test_key_value_words_become_typed_arguments(words: list[str], arguments: dic
         (["place=Bonn"], 'argument `place`: expected an object, got "Bonn"'),
         (["place.town=x"], "argument `place.town`: no such argument; expected one of `city`, `floor`, `inner`"),
         (["place.floor=x"], 'argument `place.floor`: expected an integer, got "x"'),
-        (["text.a=x"], 'argument `text.a`: expected a string (at least 1 characters), which has no members, got "a"'),
+        (["text.a=x"], 'argument `text.a`: expected a string (at least 1 character), which has no members, got "a"'),
         (["labels.a=x"], 'argument `labels.a`: expected an integer, got "x"'),
-        (["text=a", "text=b"], "argument `text`: given twice; expected a string (at least 1 characters)"),
+        (["text=a", "text=b"], "argument `text`: given twice; expected a string (at least 1 character)"),
         (["tags.1=b"], 'argument `tags.1`: expected the next item, 0, or one before it, got "1"'),
         (["text=@missing.txt"], "argument `text`: missing.txt: cannot be read: No such file or directory"),
         (["text:=x"], 'argument `text`: expected JSON, got "x"'),
@@ -183,8 +183,8 @@ def test_words_override_a_base_of_arguments() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "missing argument: `text` (a string (at least 1 characters))"),
-        ({"text": ""}, "arguments: expected a string of at least 1 characters at `text`"),
+        ({}, "missing argument: `text` (a string (at least 1 character))"),
+        ({"text": ""}, "arguments: expected a string of at least 1 character at `text`"),
         ({"text": "x", "whole": 11}, "arguments: expected a number <= 10 at `whole`, got 11"),
         ({"text": "x", "place": {}}, "arguments: missing required field `city` at `place`"),
     ],

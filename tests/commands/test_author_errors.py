@@ -358,7 +358,7 @@ def test_warning_at_a_line_of_mcptrio_names_no_line(garden: Path) -> None:
             "from mcptrio import tool\n\n\nclass Garden:\n    @tool\n"
             "    async def water(self) -> str:\n        return ''\n\n\nclass Shed(Garden):\n    pass\n",
             "nothing to serve: expected one class with decorated methods, got Garden, Shed;"
-            " write a setup hook that calls server.add(Garden())\n",
+            " write a setup hook that calls server.add with each object, such as server.add(Garden())\n",
         ),
     ],
     ids=["syntax", "import", "no mark", "two classes"],

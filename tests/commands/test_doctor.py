@@ -292,8 +292,7 @@ def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setti
     found = examined(tmp_path, "", plugin)
 
     assert found[plugin]["problems"] == [
-        f"{setting} of [plugins.{plugin}]: expected a directory at {missing}, found none;"
-        " create it or correct the setting"
+        f"{setting} of [plugins.{plugin}]: there is no directory {missing}; create it or correct the setting"
     ]
 
 

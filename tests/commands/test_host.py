@@ -71,10 +71,7 @@ def test_entry_is_installed_checked_and_uninstalled(folder: Path) -> None:
 def test_warnings_of_a_server_are_reported(folder: Path) -> None:
     """A folder that does not exist, in both forms of the log."""
     missing = folder / "missing"
-    expected = (
-        f"repositories of [plugins.git]: expected a directory at {missing}, found none;"
-        " create it or correct the setting"
-    )
+    expected = f"repositories of [plugins.git]: there is no directory {missing}; create it or correct the setting"
     for form in ("text", "json"):
         settings = ("--env", f"MCPTRIO_GIT_REPOSITORIES={missing}", "--env", f"MCPTRIO_LOG_FORMAT={form}")
         host(folder, "install", "cursor", "--plugin", "git", *settings)
@@ -86,7 +83,7 @@ def test_warnings_of_a_server_are_reported(folder: Path) -> None:
     shown = host(folder, "status", "cursor", "--check")
 
     assert shown.returncode == 0
-    assert "    warning: repositories of [plugins.git]: expected a directory" in shown.stdout.decode()
+    assert "    warning: repositories of [plugins.git]: there is no directory" in shown.stdout.decode()
 
 
 def test_plugin_that_is_not_installed_is_refused(folder: Path) -> None:

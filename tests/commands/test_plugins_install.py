@@ -92,7 +92,7 @@ def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
 
     assert ended.returncode == 1
     assert "No matching distribution found for mcptrio-no-such-plugin==1.0" in ended.stderr
-    assert ended.stderr.splitlines()[-1] == "Error: pip install failed with exit code 1; its output above says why"
+    assert ended.stderr.splitlines()[-1] == "mcptrio: pip install failed with exit code 1; its output above says why"
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,11 @@ async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
 
     error = await (await peer.start_call("nobody")).error()
     misspelt = await (await peer.start_call("ad")).error()
+    prefixed = await (await peer.start_call("numbers_add")).error()
 
     assert (error["code"], error["message"]) == (INVALID_PARAMS, "no such tool: `nobody`")
     assert misspelt["message"] == "no such tool: `ad`; did you mean `add`?"
+    assert prefixed["message"] == "no such tool: `numbers_add`; did you mean `add`?"
 
 
 async def test_invalid_arguments_are_reported_to_the_model_or_the_client(serve: Serve) -> None:

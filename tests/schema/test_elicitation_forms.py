@@ -148,7 +148,7 @@ def test_answer_is_converted_to_the_class() -> None:
         ({"name": "n", "at": "2026-01-01"}, 'expected a string in the format date-time at `at`, got "2026-01-01"'),
         ({"name": "n", "color": "green"}, 'expected one of "red", "blue" at `color`, got "green"'),
         ({"name": "n", "colors": ["red", "x"]}, 'expected one of "red", "blue" at `colors[1]`, got "x"'),
-        ({"name": "n", "letters": []}, "expected an array of at least 1 items at `letters`, got an array"),
+        ({"name": "n", "letters": []}, "expected an array of at least 1 item at `letters`, got an array"),
         ({"name": "n", "letters": ["z"]}, 'expected one of "x", "y" at `letters[0]`, got "z"'),
         ({"name": "n", "code": "abc"}, "expected a string matching regex '^[A-Z]+$' at `code`, got \"abc\""),
         ({"name": "n", "code": "ABCDE"}, 'expected a string of at most 4 characters at `code`, got "ABCDE"'),
@@ -251,7 +251,7 @@ def test_prepared_schema_is_unchanged() -> None:
     assert form.convert({"a": "ab", "c": ["x"]}) == {"a": "ab", "c": ["x"]}
     assert refuse(form, {"a": "b"}) == "expected a string that matches '^a' at `a`, got \"b\""
     assert refuse(form, {"a": "a", "b": "y"}) == 'expected one of "x" at `b`, got "y"'
-    assert refuse(form, {"a": "a", "c": ["x", "x"]}) == "expected an array of at most 1 items at `c`, got an array"
+    assert refuse(form, {"a": "a", "c": ["x", "x"]}) == "expected an array of at most 1 item at `c`, got an array"
     assert "format email" in refuse(form, {"a": "a", "d": "d"})
 
 

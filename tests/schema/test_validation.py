@@ -64,7 +64,7 @@ BRANCHING = {
         ({"exclusiveMaximum": 3}, 3, "expected a number < 3, got 3"),
         ({"multipleOf": 2}, 3, "expected a multiple of 2, got 3"),
         ({"minLength": 3}, "ab", 'expected a string of at least 3 characters, got "ab"'),
-        ({"maxItems": 1}, [1, 2], "expected an array of at most 1 items, got an array"),
+        ({"maxItems": 1}, [1, 2], "expected an array of at most 1 item, got an array"),
         ({"pattern": "^a+$"}, "b", "expected a string that matches '^a+$', got \"b\""),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "expected a string or null, got 1"),
         ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "c", 'expected one of "a", "b", got "c"'),

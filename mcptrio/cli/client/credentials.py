@@ -127,7 +127,7 @@ class _NoCredentials:
                 # The server issues its own tokens, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
                     f"the server requires a token (HTTP 401) and names no authorization server: {TOKEN_ADVICE}; "
-                    f"or try {_login_command(self._url)}"
+                    f"a server of an early revision may have a login: {_login_command(self._url)}"
                 )
             raise AuthorizationError(f"the server requires a login (HTTP 401): {_login_command(self._url)}")
         return False

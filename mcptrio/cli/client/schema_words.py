@@ -269,9 +269,14 @@ def _describe_range(schema: JSONSchema, low: str, high: str, unit: str) -> Itera
     if _is_number(least) and _is_number(most):
         yield f"{least} to {most}{unit}"
     elif _is_number(least):
-        yield f"at least {least}{unit}"
+        yield f"at least {least}{_in_number(unit, least)}"
     elif _is_number(most):
-        yield f"at most {most}{unit}"
+        yield f"at most {most}{_in_number(unit, most)}"
+
+
+def _in_number(unit: str, number: object) -> str:
+    """Return a unit in the plural, such as `` items``, in the singular if the number is 1."""
+    return unit.removesuffix("s") if number == 1 else unit
 
 
 def _is_number(value: Any) -> bool:

@@ -200,7 +200,11 @@ class ConsoleWeb:
             is_outside_endpoint=True,
         )
         cookie = await self._access.sign_in(token, head) if token.isascii() and token.isprintable() else None
-        return self._refuse("This access token is not accepted.") if cookie is None else self._start_session(cookie)
+        if cookie is None:
+            return self._refuse(
+                "This access token is not accepted. It may be unknown or expired, or lack the scope of the console."
+            )
+        return self._start_session(cookie)
 
     async def act(self, name: str) -> Response:
         visitor = await self._visitor()

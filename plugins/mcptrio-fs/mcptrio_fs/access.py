@@ -48,10 +48,7 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 
 def missing_directory(path: str, plugin: str) -> str:
     """Return the problem of a configured path that is not a directory."""
-    return (
-        f"folders of [plugins.{plugin}]: expected a directory at {printable(path)}, found none; "
-        "create it or correct the setting"
-    )
+    return f"folders of [plugins.{plugin}]: there is no directory {printable(path)}; create it or correct the setting"
 
 
 def missing_directories(folders: Iterable[Path], plugin: str) -> Iterator[str]:

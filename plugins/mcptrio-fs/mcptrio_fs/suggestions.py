@@ -29,6 +29,9 @@ def suggestion(sandbox: Sandbox, path: str, checkpoint: Checkpoint) -> str:
 
     The names are those that a listing shows.
     """
+    folder = sandbox.folder_of(path)
+    if not os.path.isdir(folder):
+        return f"; the allowed directory {printable(folder)} does not exist"
     missing = path.rstrip("/")
     for level in range(_MAX_LEVELS):
         parent, name = os.path.split(missing)

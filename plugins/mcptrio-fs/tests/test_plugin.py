@@ -165,8 +165,16 @@ def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCa
 async def test_missing_folder_is_logged_at_the_start(inside: Path, heard: trio.MemoryReceiveChannel[str]) -> None:
     async with connected(folders=[str(inside), str(inside / "gone")]):
         assert (await heard.receive()).startswith(
-            f"folders of [plugins.fs]: expected a directory at {inside}/gone, found none; create it"
+            f"folders of [plugins.fs]: there is no directory {inside}/gone; create it"
         )
+
+
+async def test_missing_folder_is_named_in_each_call(inside: Path) -> None:
+    missing = inside / "gone"
+    async with connected(folders=[str(missing)]) as client:
+        for path in (".", "a/b", str(missing / "a")):
+            result = await client.call_tool("list_directory", {"path": path})
+            assert result.text == f"not found: {path}; the allowed directory {missing} does not exist"
 
 
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:

@@ -71,10 +71,7 @@ class GitObject:
 
 def missing_directory(path: str) -> str:
     """Return the problem of a configured path that is not a directory."""
-    return (
-        f"repositories of [plugins.git]: expected a directory at {printable(path)}, found none; "
-        "create it or correct the setting"
-    )
+    return f"repositories of [plugins.git]: there is no directory {printable(path)}; create it or correct the setting"
 
 
 @define(eq=False, repr=False)

@@ -83,7 +83,7 @@ async def test_missing_repository_is_logged_at_the_start(
 ) -> None:
     async with serve(repo.path, tmp_path / "gone"):
         assert (await heard.receive()).startswith(
-            f"repositories of [plugins.git]: expected a directory at {tmp_path}/gone, found none; "
+            f"repositories of [plugins.git]: there is no directory {tmp_path}/gone; "
         )
     async with serve():
         assert (await heard.receive()).startswith("no repository is allowed: set repositories")

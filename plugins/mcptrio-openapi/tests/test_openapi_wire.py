@@ -312,7 +312,7 @@ async def test_petstore_document_can_be_called(connected: Connected, site: Site,
     assert deleted.content[0].text == "204 No Content"
     assert (photo.content[0].mime_type, photo.content[0].data) == ("image/png", "iVBORw==")
     assert refused.is_error
-    assert "at least 1 characters at `body.name`" in refused.content[0].text
+    assert "at least 1 character at `body.name`" in refused.content[0].text
 
 
 async def test_hub_document_can_be_called(connected: Connected, site: Site, reply: Reply, data: Path) -> None:

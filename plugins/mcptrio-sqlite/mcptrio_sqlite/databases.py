@@ -105,7 +105,9 @@ class Databases:
             with os.scandir(self.config.folder.expanduser()) as entries:
                 names = sorted(entry.name for entry in entries if _is_database_name(entry.name) and entry.is_file())
         except OSError as error:
-            raise ToolError(f"the folder of databases cannot be read: {error.strerror}") from error
+            raise ToolError(
+                f"the folder of databases (folder in [plugins.sqlite]) cannot be read: {error.strerror}"
+            ) from error
         return names[: self.config.max_databases]
 
     def _in_folder(self, name: str) -> Path | None:

@@ -21,6 +21,7 @@ from .positions import locate
 __all__ = ["explain", "is_busy", "is_interrupted"]
 
 _MISSING_TABLE: Final = re.compile(r"no such table: (?:main\.)?(?P<name>\S+)")
+_BINDINGS: Final = re.compile(r"Incorrect number of bindings supplied\. .* uses (\d+), and there are (\d+) supplied")
 _MAX_LISTED_NAMES: Final = 15
 _HINTS: Final = {
     AccessMode.READ: "this tool only reads",
@@ -64,6 +65,8 @@ def explain(
     message = str(error)
     if message.startswith("You can only execute one statement"):
         return ToolError("expected one statement, got several; call the tool once for each")
+    if match := _BINDINGS.match(message):
+        return ToolError(f"params: expected a list of {match[1]}, a value for each `?` of the SQL, got {match[2]}")
     code = _code(error)
     if code == sqlite3.SQLITE_CANTOPEN:
         hint = ": its file does not exist yet; the first write creates it" if _will_be_created(database) else ""

@@ -31,7 +31,7 @@ def rows_text(rows: Rows) -> str:
 
 def written_text(written: Written) -> str:
     """Return the number of changed rows, then the rows of RETURNING."""
-    parts = [f"{written.affected_rows} rows changed"]
+    parts = [f"{written.affected_rows} {'row' if written.affected_rows == 1 else 'rows'} changed"]
     if written.total_changes != written.affected_rows:
         parts.append(f"{written.total_changes} with triggers and foreign keys")
     if written.last_insert_rowid is not None:
@@ -55,7 +55,10 @@ def databases_text(databases: DatabaseList) -> str:
         size = "not created yet" if each.bytes is None else f"{each.bytes} bytes"
         lines.append(f"{each.name}: {each.file}, {size}{', writable' if each.writable else ''}")
     return _with_notes(
-        lines or ["no databases"], (), "more databases" if databases.truncated else "", databases.next_cursor
+        lines or ["no databases; `databases` and `folder` in [plugins.sqlite] of mcptrio.toml select them"],
+        (),
+        "more databases" if databases.truncated else "",
+        databases.next_cursor,
     )
 
 

@@ -92,7 +92,7 @@ async def test_text_shows_each_result_in_lines(sqlite_client: Any, text: Any) ->
         assert (await text(client, "list_databases")).startswith("shop: shop #1?.db, ")
         inserted = "INSERT INTO orders VALUES (7, 1, 2) RETURNING number"
         assert await text(client, "write_query", query=inserted, dry_run=True) == (
-            "1 rows changed, 2 with triggers and foreign keys, last rowid 7, rolled back\nnumber\n7\n"
+            "1 row changed, 2 with triggers and foreign keys, last rowid 7, rolled back\nnumber\n7\n"
             "[tables that the statement may change, its triggers included: customers, orders]"
         )
         assert await text(client, "create_table", query="CREATE TABLE t(a)") == "created: CREATE TABLE t(a)"
@@ -214,7 +214,7 @@ ERRORS = [
     ("SELECT 1 FROM (SELECT", "incomplete input at the end"),
     ("SELECT nope(1)", "no such function: nope at line 1, column 8: nope(1)"),
     ("SELECT 'open", "unrecognized token: \"'open\" at line 1, column 8: 'open"),
-    ("SELECT ?", "bindings"),
+    ("SELECT ?", "params: expected a list of 1, a value for each `?` of the SQL, got 0"),
     ("SELECT 1; SELECT 2", "expected one statement"),
     ("-- nothing", "expected a statement that returns rows"),
     ("SELECT '\0'", "null character"),
