@@ -69,8 +69,8 @@ class _EvaluationCounter:
     Members of an object and items of an array are counted separately, because a value has only one of the two.
     """
 
-    def __init__(self, most: int, previous: dict[int, int] | None) -> None:
-        self._max = most
+    def __init__(self, max_count: int, previous: dict[int, int] | None) -> None:
+        self._max = max_count
         self._previous = previous
         self._pairs: dict[int, tuple[int, int]] = {}
         self._chain: set[int] = set()

@@ -1,4 +1,4 @@
-"""Dynamic client registration, limited by address and in number.
+"""Dynamic client registration, with a rate limit per address and a maximum number of clients.
 
 :mod:`.service` calls it for ``POST /register``.
 
@@ -43,7 +43,7 @@ def register_client(
         The body of the response, the only place that contains the secret.
 
     Raises:
-        Refusal: The registration is refused, for now or at all.
+        Refusal: The registration is refused, permanently or until the time in ``Retry-After``.
     """
     if not config.registration:
         raise Refusal(

@@ -72,7 +72,7 @@ def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding:
     result = []
     for path, each in sorted(edits.items()):
         source = folders.read(path)
-        text = _apply_edits(source.text, each, encoding, folders.shown(path))
+        text = _apply_edits(source.text, each, encoding, folders.display_path(path))
         if text != source.text:
             result.append(FileEdit(path, source, text, len(each)))
     return result
@@ -82,7 +82,7 @@ def diff_of(folders: CodeFolders, edits: Sequence[FileEdit]) -> str:
     """Return the changes as a unified diff with two lines of context."""
     lines: list[str] = []
     for each in edits:
-        name = folders.shown(each.path)
+        name = folders.display_path(each.path)
         old, new = split_lines(each.source.text), split_lines(each.text)
         lines += difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=2, lineterm="")
     return "\n".join(lines)
