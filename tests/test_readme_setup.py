@@ -100,15 +100,15 @@ def server_process_of(served: Served) -> int:
 
 def look(where: Any, path: Path) -> dict[str, Any]:
     """Return the client's view: the tools, and the text of a file."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CLIENT, json.dumps(where), str(path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    seen: dict[str, Any] = json.loads(result.stdout)
     return seen
 
 

@@ -25,10 +25,10 @@ URL = "https://login.example.com/authorize?client_id=a&state=st%2Dte"
 
 async def get(uri: str, query: str, *, method: str = "GET", host: str | None = None) -> tuple[int, str]:
     """Request the page like a browser, and return status and text."""
-    there = urlsplit(uri)
-    stream = await trio.open_tcp_stream(there.hostname or "", there.port or 0)
+    parsed_url = urlsplit(uri)
+    stream = await trio.open_tcp_stream(parsed_url.hostname or "", parsed_url.port or 0)
     async with stream:
-        head = f"{method} {there.path}{query} HTTP/1.1\r\nHost: {host or there.netloc}\r\n\r\n"
+        head = f"{method} {parsed_url.path}{query} HTTP/1.1\r\nHost: {host or parsed_url.netloc}\r\n\r\n"
         await stream.send_all(head.encode())
         data = b""
         while part := await stream.receive_some():
@@ -113,7 +113,7 @@ async def test_hostile_connections_do_not_block_the_redirect() -> None:
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
-        there = urlsplit(redirect.uri)
+        parsed_url = urlsplit(redirect.uri)
 
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
@@ -122,7 +122,7 @@ async def test_hostile_connections_do_not_block_the_redirect() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
-                streams = [await trio.open_tcp_stream("127.0.0.1", there.port or 0) for _ in range(12)]
+                streams = [await trio.open_tcp_stream("127.0.0.1", parsed_url.port or 0) for _ in range(12)]
                 await streams[0].send_all(b"\x16\x03\x01\x00\xff\r\n\r\n")
                 await streams[1].send_all(b"GET / HTTP/1.1\r\nHost: x\r\n")
                 try:
@@ -141,7 +141,7 @@ async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
-        there = urlsplit(redirect.uri)
+        parsed_url = urlsplit(redirect.uri)
 
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
@@ -150,8 +150,8 @@ async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
-                raw = socket.create_connection(("127.0.0.1", there.port or 0))
-                raw.sendall(f"GET /callback?state=st-te&code=a HTTP/1.1\r\nHost: {there.netloc}\r\n\r\n".encode())
+                raw = socket.create_connection(("127.0.0.1", parsed_url.port or 0))
+                raw.sendall(f"GET /callback?state=st-te&code=a HTTP/1.1\r\nHost: {parsed_url.netloc}\r\n\r\n".encode())
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
                 raw.close()
 

@@ -83,8 +83,8 @@ class Crew:
     ada: str
     bob: str
     """Access tokens."""
-    others: Callable[[str], Any]
-    """Logs a user in again, with another client."""
+    log_in_again: Callable[[str], Any]
+    """Logs a user in with another client, and returns the new access token."""
 
 
 async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
@@ -127,11 +127,11 @@ def text_in(response: dict[str, Any]) -> str:
 
 
 async def test_session_of_another_user_is_unknown(tmp_path: Path) -> None:
-    """For bob, for ada with another client, and without a login, for every method. The session survives."""
+    """bob, ada with another client, and an anonymous client send it with every method. The session survives."""
     async with crew(tmp_path) as those:
         here, session = those.here, await those.here.begin(those.ada)
         unknown = {**session, "mcp-session-id": "x" * len(session["mcp-session-id"])}
-        for thief in (those.bob, await those.others("ada")):
+        for thief in (those.bob, await those.log_in_again("ada")):
             for method, message in (("POST", call("who")), ("GET", None), ("DELETE", None)):
                 stolen = await here.send(message, token=thief, method=method, headers=session)
                 missing = await here.send(message, token=thief, method=method, headers=unknown)
@@ -171,13 +171,13 @@ async def test_request_state_of_another_user_is_refused(tmp_path: Path) -> None:
         asked = last_message(await here.send(**asking, token=those.ada))["result"]
         assert asked["resultType"] == "input_required"
         answers = {"number": {"action": "accept", "content": {"value": "stolen"}}}
-        go_on = {"requestState": asked["requestState"], "inputResponses": answers}
-        theft = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.bob)
+        answer_members = {"requestState": asked["requestState"], "inputResponses": answers}
+        theft = await here.send(**modern("tools/call", name="ask", arguments={}, **answer_members), token=those.bob)
         assert last_message(theft)["error"]["code"] == mcptrio.InvalidParams("").code
         assert "ada" not in theft.text
-        other = await here.send(**modern("tools/call", name="who", arguments={}, **go_on), token=those.ada)
+        other = await here.send(**modern("tools/call", name="who", arguments={}, **answer_members), token=those.ada)
         assert "error" in last_message(other)
-        used = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.ada)
+        used = await here.send(**modern("tools/call", name="ask", arguments={}, **answer_members), token=those.ada)
         assert text_in(last_message(used)) == "ada said stolen"
 
 
@@ -186,10 +186,10 @@ async def test_cancellation_of_another_users_request_has_no_effect(tmp_path: Pat
     async with crew(tmp_path) as those:
         here, office = those.here, those.office
         ada, bob = await here.begin(those.ada), await here.begin(those.bob)
-        found: list[str] = []
+        results: list[str] = []
 
         async def wait() -> None:
-            found.append(text_in(last_message(await here.send(call("slow", 7), token=those.ada, headers=ada))))
+            results.append(text_in(last_message(await here.send(call("slow", 7), token=those.ada, headers=ada))))
 
         with trio.fail_after(WAIT_TIMEOUT):
             async with trio.open_nursery() as nursery:
@@ -204,7 +204,7 @@ async def test_cancellation_of_another_users_request_has_no_effect(tmp_path: Pat
                 headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "notifications/cancelled"}
                 await here.send(note, token=those.bob, headers=headers)
                 office.go.set()
-        assert found == ["the secret of ada"]
+        assert results == ["the secret of ada"]
 
 
 async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
@@ -212,10 +212,10 @@ async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
     async with crew(tmp_path, page_size=1) as those:
         here = those.here
         page = last_message(await here.send(**modern("resources/list"), token=those.ada))["result"]
-        there = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada))[
-            "result"
-        ]
-        assert [each["uri"] for each in page["resources"] + there["resources"]] == [HERE, SECRET]
+        next_page = last_message(
+            await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada)
+        )["result"]
+        assert [each["uri"] for each in page["resources"] + next_page["resources"]] == [HERE, SECRET]
         stolen = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.bob))
         assert SECRET not in json.dumps(stolen)
 
@@ -234,8 +234,8 @@ async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
                 assert acknowledged["params"]["notifications"]["resourceSubscriptions"] == [HERE]
                 here.server.notify_resource_updated(SECRET)
                 here.server.notify_resource_updated(HERE)
-                heard = json.loads(await answer.first("data", "{"))
-                assert heard["params"]["uri"] == HERE
+                update = json.loads(await answer.first("data", "{"))
+                assert update["params"]["uri"] == HERE
 
 
 async def test_identity_is_not_taken_from_meta_or_headers(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ async def test_identity_is_not_taken_from_meta_or_headers(tmp_path: Path) -> Non
 
 
 async def test_forged_token_is_refused(tmp_path: Path) -> None:
-    """Forged from a valid token and everything that the authorization server publishes."""
+    """The attacker has a valid token and everything that the authorization server publishes."""
     async with crew(tmp_path) as those:
         here = those.here
         async with plain_http() as http:
@@ -347,7 +347,7 @@ async def test_token_bound_to_a_key_is_refused_without_a_new_proof(tmp_path: Pat
 
 
 async def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither by the authorization server, the server nor the client, at any level."""
+    """The authorization server, the server and the client log no secret at any level."""
     with caplog.at_level(logging.DEBUG):
         async with crew(tmp_path) as those:
             session = await those.here.begin(those.ada)
@@ -368,7 +368,7 @@ async def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 async def test_unauthenticated_requests_are_refused_on_every_path_and_transport(tmp_path: Path) -> None:
-    """Paths that resemble the endpoint's, other methods, and the other transports of the same server."""
+    """The requests use similar paths, other methods, and the other transports of the same server."""
     async with crew(tmp_path) as those:
         request = modern("tools/call", name="who", arguments={})
         for path in (

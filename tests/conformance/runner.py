@@ -168,7 +168,7 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
         raise ConformanceError(f"expected an empty directory for the results @ {out}")
     out.mkdir(parents=True, exist_ok=True)
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [node.binary, suite, "server", "--url", url, *leg.options, "-o", out],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -178,9 +178,9 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
         )
     except subprocess.TimeoutExpired:
         raise ConformanceError(f"{leg.name}: the suite did not end in {LEG_SECONDS} s") from None
-    if done.returncode not in (0, 1) or "=== SUMMARY ===" not in done.stdout:
-        end = (done.stdout + done.stderr)[-2000:]
-        raise ConformanceError(f"{leg.name}: the suite broke off ({done.returncode}):\n{end}")
+    if result.returncode not in (0, 1) or "=== SUMMARY ===" not in result.stdout:
+        end = (result.stdout + result.stderr)[-2000:]
+        raise ConformanceError(f"{leg.name}: the suite broke off ({result.returncode}):\n{end}")
     return read_results(out)
 
 

@@ -86,19 +86,19 @@ async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) 
 
 
 async def play_frames(case: FrameCase, port: int) -> Heard:
-    heard = Heard()
+    listener = Heard()
     with trio.move_on_after(60):
         try:
             stream = await open_socket(port, case.path, extension=case.extension)
         except NotHTTP as problem:
-            heard.problem = str(problem)
-            return heard
-        heard.status = 101
+            listener.problem = str(problem)
+            return listener
+        listener.status = 101
         async with stream, trio.open_nursery() as nursery:
             nursery.start_soon(_say, stream, case)
-            await _listen(stream, heard)
+            await _listen(stream, listener)
             nursery.cancel_scope.cancel()
-    return heard
+    return listener
 
 
 async def _say(stream: trio.SocketStream, case: FrameCase) -> None:

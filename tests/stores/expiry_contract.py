@@ -24,21 +24,21 @@ __all__ = [
 
 
 async def test_inbox_that_is_read_does_not_begin_again(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
-        await kept.events.put("s", b"1")
+    async with opener(StoreBounds(event_timeout=passing.bound)) as stores:
+        await stores.events.put("s", b"1")
         for _ in range(4):
-            assert (await kept.events.inbox("s", 1))[0] == []
+            assert (await stores.events.inbox("s", 1))[0] == []
             # Engines keep the positions for some time without a reader.
             await passing.advance(passing.bound * 0.75)
-        await kept.events.put("s", b"2")
+        await stores.events.put("s", b"2")
 
-        assert await kept.events.inbox("s", 1) == ([b"2"], 2)
+        assert await stores.events.inbox("s", 1) == ([b"2"], 2)
 
 
 async def test_session_expires_by_idle_time(opener: Opener, passing: Passing) -> None:
     """Loading counts as use."""
-    async with opener(StoreBounds(idle_timeout=passing.bound)) as kept:
-        store = kept.sessions
+    async with opener(StoreBounds(idle_timeout=passing.bound)) as stores:
+        store = stores.sessions
         await store.save(record("used"))
         await store.save(record("idle"))
         await passing.advance(passing.bound * 0.6)
@@ -53,8 +53,8 @@ async def test_session_expires_by_idle_time(opener: Opener, passing: Passing) ->
 
 
 async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=2)) as kept:
-        store = kept.sessions
+    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=2)) as stores:
+        store = stores.sessions
         await store.save(record("a"))
         await store.save(record("b"))
 
@@ -67,8 +67,8 @@ async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(opener:
 
 
 async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
-        store = kept.events
+    async with opener(StoreBounds(event_timeout=passing.bound)) as stores:
+        store = stores.events
         first = await store.append("s", "x", b"1")
         await store.append("s", "done", b"1", last=True)
         await passing.advance(passing.bound * 1.1)
@@ -82,11 +82,11 @@ async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(opener: Open
 
 async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(opener: Opener, passing: Passing) -> None:
     """The store either drops its events or names the sessions to drop."""
-    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=1)) as kept:
-        await kept.sessions.save(record("a"))
-        await kept.events.append("a", "s", b"1")
+    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=1)) as stores:
+        await stores.sessions.save(record("a"))
+        await stores.events.append("a", "s", b"1")
         await passing.advance(passing.bound * 1.1)
-        await kept.sessions.save(record("b"))
-        named = await kept.sessions.expire()
+        await stores.sessions.save(record("b"))
+        named = await stores.sessions.expire()
 
-        assert named == ["a"] or await kept.events.read("a", "s", 0) == ([], False)
+        assert named == ["a"] or await stores.events.read("a", "s", 0) == ([], False)

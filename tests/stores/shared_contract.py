@@ -212,8 +212,8 @@ async def test_result_is_found_by_other_replicas(replica: Replica) -> None:
         assert (await effects(two).claim("call", "b")).state is EffectState.CLAIMED
         await effects(one).finish("call", "a", b"D result \x00")
 
-        found = await effects(two).claim("call", "a")
-        assert (found.state, found.result) == (EffectState.DONE, b"D result \x00")
+        claim = await effects(two).claim("call", "a")
+        assert (claim.state, claim.result) == (EffectState.DONE, b"D result \x00")
         # A result stays.
         await effects(one).release("call", "a")
         assert (await effects(one).claim("call", "a")).state is EffectState.DONE
@@ -244,17 +244,17 @@ async def test_fifty_tasks_on_two_replicas_run_an_effect_once(replica: Replica) 
 
     async def run(stores: Stores, at: int) -> None:
         while True:
-            found = await effects(stores).claim("call", "a")
-            if found.state is EffectState.CLAIMED:
+            claim = await effects(stores).claim("call", "a")
+            if claim.state is EffectState.CLAIMED:
                 runs.append(at)
                 await trio.sleep(0.05)
                 await effects(stores).finish("call", "a", b"%d" % at)
                 results.append(b"%d" % at)
                 return
-            if found.state is EffectState.DONE:
-                results.append(found.result)
+            if claim.state is EffectState.DONE:
+                results.append(claim.result)
                 return
-            assert found.state is EffectState.RUNNING
+            assert claim.state is EffectState.RUNNING
             await trio.sleep(0.02)
 
     async with replica() as one, replica() as two:

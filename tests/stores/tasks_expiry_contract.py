@@ -78,10 +78,10 @@ async def test_expired_task_is_gone_whatever_its_state(tasks_opener: TasksOpener
         assert await tasks.save(running, held=True) is None
         assert await tasks.claim({"dig": 0}) is None
         assert [each.id for each in await tasks.list("ada")] == ["l"]
-        heard = Heard(stores, task_topic("q1"))
+        listener = Heard(stores, task_topic("q1"))
         assert await tasks.expire() == 7
         assert await tasks.expire() == 0
-        await eventually(lambda: TASK_CHANGED in heard.messages, "the deletion is announced")
+        await eventually(lambda: TASK_CHANGED in listener.messages, "the deletion is announced")
         assert list(await tasks.queues()) == [TaskQueue("sow", 0, 1, 0.0)]
         # The id of an expired task is free, and so is its place among the running ones.
         await tasks.create(new_task("r", state=QUEUED))

@@ -123,11 +123,11 @@ class Views:
 
     def tree(self, query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status
-        session_name = query.get("session", "")
+        session_number = query.get("session", "")
         rows = [
             Row(request, session)
             for session in status.sessions
-            if not session_name or str(session.number) == session_name
+            if not session_number or str(session.number) == session_number
             for request in session.requests
         ]
         # The oldest first, because an operator usually looks for these.
@@ -138,7 +138,7 @@ class Views:
             (plugin, _group_rows(of_plugin, lambda row: row.session))
             for plugin, of_plugin in _group_rows(paged.rows, lambda row: row.request.plugin or "")
         ]
-        return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": session_name[:20]}
+        return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": session_number[:20]}
 
     def sessions(self, query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status

@@ -46,7 +46,7 @@ HTML = "text/html"
     ],
 )
 async def test_private_addresses_are_refused_in_every_form(reading: OpenReader, site: Site, host: str) -> None:
-    """With the system's resolver, and a site that listens at most of these addresses."""
+    """The test uses the system's resolver, and a site that listens at most of these addresses."""
     async with reading() as reader:
         failures = [await reader.failure(site.url("/", host), tool) for tool in ("fetch", "fetch_links", "fetch_head")]
         prompt = await reader.client.get_prompt("fetch", {"url": site.url("/", host)})

@@ -96,11 +96,11 @@ async def test_concurrent_calls_request_robots_txt_once(reading: OpenReader, sit
 
 
 async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: OpenReader, site: Site) -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
 
     async def first(seen: Seen) -> None:
         site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT)
-        asked.set()
+        question_asked.set()
         await seen.stream.receive_some()
 
     site.routes["/robots.txt"] = first
@@ -113,7 +113,7 @@ async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: Op
                 await reader.text(site.url("/a"))
 
         nursery.start_soon(read_and_be_cancelled)
-        await asked.wait()
+        await question_asked.wait()
         nursery.start_soon(reader.text, site.url("/a"))
         await trio.testing.wait_all_tasks_blocked(0.05)
         scope.cancel()

@@ -13,7 +13,7 @@ from mcptrio.stores import StoreBounds
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores import expiry_contract
-from tests.stores.concurrent_checks import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, run_concurrently
 from tests.stores.contract import *  # noqa: F403 - these are the tests
 from tests.stores.contract import Passing
 from tests.stores.model import STEPS, Model, Step, play
@@ -40,4 +40,4 @@ def test_store_matches_the_model(postgres: PostgresServer, steps: list[Step]) ->
 async def test_expiry(postgres: PostgresServer, passing: Passing, subtests: pytest.Subtests) -> None:
     contract = contract_of(expiry_contract)
     checks = {name: partial(holds, opener_at(postgres, new_prefix()), passing) for name, holds in contract.items()}
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)

@@ -70,16 +70,16 @@ async def until_ended(stores: Stores) -> None:
 
 async def test_streams_and_effects_of_a_killed_replica_are_completed(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, lease=LEASE) as stores:
-        heard = Heard(stores, session_topic("s"))
-        await heard.begin()
+        listener = Heard(stores, session_topic("s"))
+        await listener.begin()
         async with other(postgres, prefix) as process:
             assert stores.effects is not None
-            await eventually(lambda: wake_message("x") in heard.messages, "the stream begins")
-            heard.messages.clear()
+            await eventually(lambda: wake_message("x") in listener.messages, "the stream begins")
+            listener.messages.clear()
             killed = trio.current_time()
             process.kill()
             assert (await stores.effects.claim("call", "effect")).state is EffectState.RUNNING
-            await eventually(lambda: wake_message("x") in heard.messages, "the reader is woken")
+            await eventually(lambda: wake_message("x") in listener.messages, "the reader is woken")
 
             # Never before a whole lease is missing.
             assert trio.current_time() - killed >= LEASE * 0.6

@@ -98,11 +98,11 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured) ->
         open_stores(secured.url(), secured.settings()) as one,
         open_stores(secured.url(), secured.settings()) as two,
     ):
-        heard = Heard(two, "topic")
-        await heard.begin()
+        listener = Heard(two, "topic")
+        await listener.begin()
         assert one.bus is not None
         one.bus.publish("topic", b"1")
-        await eventually(lambda: b"1" in heard.messages, "messages arrive")
+        await eventually(lambda: b"1" in listener.messages, "messages arrive")
         listed = {each.name: each.found for each in await tools.check(secured.url(), secured.settings())}["replicas"]
         for replica in one.status().live:
             assert f"{replica.id} at {replica.host}, process {replica.process}, since 20" in listed
@@ -114,8 +114,8 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured) ->
 async def test_changed_password_is_read_again_for_new_connections(secured: Secured) -> None:
     await migrated(secured)
     async with open_stores(secured.url(), secured.settings()) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = Heard(stores, "topic")
+        await listener.begin()
         secured.server.run("ALTER ROLE app PASSWORD 'n3w-w0rd'")
         secured.password_file.write_text("n3w-w0rd\n")
         try:
@@ -123,7 +123,7 @@ async def test_changed_password_is_read_again_for_new_connections(secured: Secur
 
             await stores.events.append("s", "changed", b"1", last=True)
 
-            await eventually(lambda: None in heard.messages, "the listener is connected again")
+            await eventually(lambda: None in listener.messages, "the listener is connected again")
             assert stores.status().is_reachable
         finally:
             secured.server.run(f"ALTER ROLE app PASSWORD '{PASSWORD}'")

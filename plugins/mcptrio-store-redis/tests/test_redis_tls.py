@@ -82,11 +82,11 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured, pr
     assert [each for each in found if not each.is_ok] == []
     assert {each.name: each.found for each in found}["TLS"].startswith("the connection is encrypted")
     async with open_stores(secured.url(), settings) as one, open_stores(secured.url(), settings) as two:
-        heard = Heard(two, "topic")
-        await heard.begin()
+        listener = Heard(two, "topic")
+        await listener.begin()
         assert one.bus is not None
         one.bus.publish("topic", b"1")
-        await eventually(lambda: b"1" in heard.messages, "messages arrive")
+        await eventually(lambda: b"1" in listener.messages, "messages arrive")
         listed = {each.name: each.found for each in await check(secured.url(), settings)}["replicas"]
         for replica in one.status().live:
             assert f"{replica.id} at {replica.host}, process {replica.process}, since 20" in listed
@@ -97,15 +97,15 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured, pr
 
 async def test_changed_password_is_read_again_for_new_connections(secured: Secured, prefix: str) -> None:
     async with open_stores(secured.url(), secured.settings(prefix)) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = Heard(stores, "topic")
+        await listener.begin()
         secured.server.command("ACL", "SETUSER", "mcptrio", "resetpass", ">n3w-w0rd")
         secured.password_file.write_text("n3w-w0rd\n")
 
         secured.server.command("CLIENT", "KILL", "USER", "mcptrio")
         await stores.events.append("s", "x", b"1")
 
-        await eventually(lambda: None in heard.messages, "the listener is connected again")
+        await eventually(lambda: None in listener.messages, "the listener is connected again")
         assert stores.status().is_reachable
 
 
