@@ -3,7 +3,7 @@
 Validation uses this before it compiles a schema. The cost is computed from the schema alone; nothing is evaluated or
 fetched.
 
-The number of subschemas does not suffice. Twenty definitions of which each refers twice to the next cause a million
+The number of subschemas does not suffice. Twenty definitions, each with two references to the next one, cause a million
 evaluations (2 ** 20), and a recursive ``anyOf`` multiplies them with every level of the instance. The cost counts both.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);

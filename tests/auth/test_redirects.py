@@ -40,7 +40,7 @@ async def get(uri: str, query: str, *, method: str = "GET", host: str | None = N
 
 
 @define
-class Browsed:
+class RecordedRedirects:
     """Redirects whose address is recorded instead of printed."""
 
     shown: list[str] = field(factory=list)
@@ -52,7 +52,7 @@ class Browsed:
 
 
 async def test_redirect_is_received_and_the_port_closed() -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show, program="<Notes>").open((), None) as redirect:
         assert urlsplit(redirect.uri).hostname == "127.0.0.1"
@@ -89,7 +89,7 @@ async def test_redirect_is_received_and_the_port_closed() -> None:
     ],
 )
 async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: dict[str, Any], status: int) -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
 
@@ -110,7 +110,7 @@ async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: d
 
 async def test_hostile_connections_do_not_block_the_redirect() -> None:
     """Connections that are idle, send invalid data, or send too much: a few more than the limit."""
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
         parsed_url = urlsplit(redirect.uri)
@@ -138,7 +138,7 @@ async def test_hostile_connections_do_not_block_the_redirect() -> None:
 
 
 async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
         parsed_url = urlsplit(redirect.uri)

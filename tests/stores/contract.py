@@ -1,7 +1,7 @@
 """The contract of every store of sessions and events: bounds, and cursors that stay valid.
 
 expiry_contract.py has the rest. A test module of an engine imports these functions and has two fixtures: ``opener``,
-which opens the stores with some bounds, and ``passing``, which lets time pass.
+which opens the stores with some bounds, and ``store_time``, which lets time pass.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import StoreBounds
 
 __all__ = [
-    "Kept",
     "Opener",
-    "Passing",
+    "SessionAndEventStores",
+    "StoreTime",
     "test_abandoned_stream_ends_with_its_last_message",
     "test_complete_stream_refuses_events",
     "test_complete_streams_pay_first_for_the_bound_of_a_session",
@@ -40,17 +40,17 @@ __all__ = [
 ]
 
 
-class Kept(Protocol):
+class SessionAndEventStores(Protocol):
     @property
     def sessions(self) -> SessionStore: ...
     @property
     def events(self) -> EventStore: ...
 
 
-Opener = Callable[[StoreBounds], AbstractAsyncContextManager[Kept]]
+Opener = Callable[[StoreBounds], AbstractAsyncContextManager[SessionAndEventStores]]
 
 
-class Passing(Protocol):
+class StoreTime(Protocol):
     """Time, as the store sees it.
 
     Attributes:
@@ -254,12 +254,12 @@ async def test_dropped_session_is_forgotten(opener: Opener) -> None:
         assert await stores.events.read("t", "x", 0) == ([other], False)
 
 
-async def test_large_event_takes_the_place_of_many_small_ones(opener: Opener, passing: Passing) -> None:
+async def test_large_event_takes_the_place_of_many_small_ones(opener: Opener, store_time: StoreTime) -> None:
     async with opener(StoreBounds(session_bytes=10_000)) as stores:
         for stream in ("done", "goes on"):
             for n in range(20):
                 await stores.events.append("a", stream, b"%d" % n, last=stream == "done" and n == 19)
-            await passing.advance(passing.bound / 100)
+            await store_time.advance(store_time.bound / 100)
         newest = await stores.events.append("a", "large", b"x" * 8500)
 
         # A complete stream pays first, and of the other one the oldest events.

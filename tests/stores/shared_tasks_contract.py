@@ -16,7 +16,7 @@ from mcptrio.abc import TASK_CHANGED, TASK_QUEUED, TASKS_TOPIC, Stores, TaskReco
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 
-from .shared_contract import Heard, eventually
+from .shared_contract import TopicListener, eventually
 from .task_process import task_process
 from .tasks_contract import ENDED, QUEUED, RUNNING, new_task, task_store
 
@@ -87,7 +87,7 @@ async def test_any_process_answers_and_only_the_holder_works(shared: SharedTasks
 
 async def test_changes_are_announced_to_other_processes(shared: SharedTasks) -> None:
     async with shared.open() as one, shared.open() as two:
-        changed, queued = Heard(two, task_topic("a")), Heard(two, TASKS_TOPIC)
+        changed, queued = TopicListener(two, task_topic("a")), TopicListener(two, TASKS_TOPIC)
         await eventually(lambda: one.status().replicas == two.status().replicas == 2, "they know each other")
         # The subscription may begin later.
         await trio.sleep(0.3)
@@ -119,7 +119,7 @@ async def test_claims_of_two_processes_at_once_get_each_task_once(shared: Shared
 
 async def test_process_that_closes_gives_its_tasks_back(shared: SharedTasks) -> None:
     async with shared.open() as one:
-        listener = Heard(one, TASKS_TOPIC)
+        listener = TopicListener(one, TASKS_TOPIC)
         async with shared.open() as two:
             await eventually(lambda: one.status().replicas == 2, "it knows the other")
             await trio.sleep(0.3)
@@ -143,7 +143,7 @@ async def test_tasks_of_a_killed_process_are_claimed_again(shared: SharedTasks) 
             assert await other.ask("create b sow") == "b 1"
             await eventually(lambda: stores.status().replicas == 2, "it knows the other")
             assert await tasks.claim({"dig": 1, "sow": 1}) is None
-            listener = Heard(stores, TASKS_TOPIC)
+            listener = TopicListener(stores, TASKS_TOPIC)
             await trio.sleep(0.3)
             listener.messages.clear()
             other.process.kill()

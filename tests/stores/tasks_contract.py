@@ -1,7 +1,7 @@
 """The contract of every store of tasks: states, fences, limits, pages, expiry, messages.
 
 A test module of an engine imports these functions and has two fixtures: ``tasks_opener``, which opens the stores with
-some bounds, and ``passing``, which lets time pass.
+some bounds, and ``store_time``, which lets time pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcptrio.abc import (
 )
 from mcptrio.errors import Overloaded, StoreFailed
 
-from .shared_contract import Heard
+from .shared_contract import TopicListener
 
 __all__ = [
     "ENDED",
@@ -319,7 +319,7 @@ async def test_claims_at_once_get_each_task_once(tasks_opener: TasksOpener) -> N
 async def test_changes_are_announced(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
-        changed, queued = Heard(stores, task_topic("a")), Heard(stores, TASKS_TOPIC)
+        changed, queued = TopicListener(stores, task_topic("a")), TopicListener(stores, TASKS_TOPIC)
         await tasks.create(new_task("b", state=RUNNING))
         await tasks.create(new_task("a"))
         assert queued.count(TASK_QUEUED) == 1

@@ -8,7 +8,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import StoreBounds
 
 from .contract import *  # noqa: F403 - these are the tests
-from .contract import Opener, Passing
+from .contract import Opener, StoreTime
 from .expiry_contract import *  # noqa: F403 - as above
 
 __all__: list[str] = []
@@ -30,11 +30,11 @@ async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener:
         assert await store.after("quiet", second.id) == ("x", [after], False)
 
 
-async def test_refused_event_does_not_count_as_use_of_a_session(opener: Opener, passing: Passing) -> None:
+async def test_refused_event_does_not_count_as_use_of_a_session(opener: Opener, store_time: StoreTime) -> None:
     async with opener(StoreBounds(total_bytes=1000)) as stores:
         for session in ("old", "new"):
             await stores.events.append(session, "s", b"x" * 200, last=True)
-            await passing.advance(passing.bound / 100)
+            await store_time.advance(store_time.bound / 100)
         with pytest.raises(ConnectionClosed):
             await stores.events.append("old", "s", b"more")
         await stores.events.append("newest", "s", b"x" * 300)

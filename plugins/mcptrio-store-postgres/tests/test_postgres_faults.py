@@ -20,7 +20,7 @@ from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 from tests.stores.concurrent_checks import entered, run_concurrently
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import opened
 
@@ -56,7 +56,7 @@ async def a_restart_of_the_engine_loses_and_repeats_no_event(
 ) -> None:
     count = 200
     async with opened(own_postgres, prefix, lease=1.0) as stores, opened(own_postgres, prefix, lease=1.0) as reader:
-        listener = Heard(reader, "topic")
+        listener = TopicListener(reader, "topic")
         await listener.begin()
         finished = trio.Event()
 
@@ -127,7 +127,7 @@ async def a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: Postg
 
 async def test_ended_connections_disturb_no_caller(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix) as stores:
-        listener = Heard(stores, "topic")
+        listener = TopicListener(stores, "topic")
         await listener.begin()
         for at in range(5):
             postgres.run(
@@ -296,7 +296,7 @@ async def the_start_survives_an_engine_that_stalls_again(postgres: PostgresServe
 async def an_unsent_message_becomes_a_loss(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, timeout=1.0) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         await there.begin()
         # Stop the backends of the first only: the second keeps its connection and would not know.
         pids = postgres.run(

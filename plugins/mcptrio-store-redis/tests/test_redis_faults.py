@@ -22,7 +22,7 @@ from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
 from tests.stores.concurrent_checks import entered, run_concurrently
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import DURABLE, new_prefix, opened
 from .replica_process import ReplicaProcess
@@ -51,7 +51,7 @@ async def in_thread(function: object) -> None:
 
 async def an_engine_that_restarts_loses_nothing_and_followers_look_again(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
-        listener = Heard(stores, "topic")
+        listener = TopicListener(stores, "topic")
         await listener.begin()
         await stores.sessions.save(RECORD)
         await stores.events.append("s", "x", b"1", will=b"gone")
@@ -136,7 +136,7 @@ async def a_cancelled_append_happens_completely_or_not_at_all(own_redis: RedisSe
 
 async def test_connections_that_are_cut_are_made_again(redis: RedisServer, prefix: str) -> None:
     async with opened(redis, prefix) as stores:
-        listener = Heard(stores, "topic")
+        listener = TopicListener(stores, "topic")
         await listener.begin()
         for kind in ("normal", "pubsub"):
             redis.command("CLIENT", "KILL", "TYPE", kind)
@@ -223,7 +223,7 @@ async def test_start_waits_for_the_engine_and_then_says_why_it_failed(tmp_path: 
 async def the_streams_of_a_killed_replica_end_with_their_wills(redis: RedisServer, prefix: str) -> None:
     lease = 1.5
     async with opened(redis, prefix, lease=lease) as stores:
-        listener = Heard(stores, session_topic("s"))
+        listener = TopicListener(stores, session_topic("s"))
         await listener.begin()
         async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
             assert await child.ask("append x") == "ok"
@@ -248,7 +248,7 @@ async def a_replica_that_stood_still_does_not_write_the_streams_that_others_have
 ) -> None:
     lease = 1.0
     async with opened(redis, prefix, lease=lease) as stores:
-        listener = Heard(stores, session_topic("s"))
+        listener = TopicListener(stores, session_topic("s"))
         await listener.begin()
         async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
             assert await child.ask("append x") == "ok"
@@ -347,7 +347,7 @@ async def an_open_stream_without_events_keeps_its_position(redis: RedisServer, p
 
 async def messages_that_could_not_be_published_make_all_replicas_look(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix, timeout=0.5) as one, opened(own_redis, prefix, timeout=0.5) as two:
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         await there.begin()
         assert one.bus is not None
         # This user may do all but publish, so the connection of the listener stays.

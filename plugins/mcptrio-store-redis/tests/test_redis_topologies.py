@@ -16,8 +16,8 @@ from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
 from tests.stores.concurrent_checks import entered, run_concurrently
-from tests.stores.contract import Opener, Passing
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.contract import Opener, StoreTime
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import RealTime, new_prefix, opened
 from .test_redis_tasks import shared_at
@@ -57,12 +57,12 @@ async def a_replica_of_the_engine_is_not_written(folder: Path, prefix: str) -> N
 async def after_a_failover_the_stores_use_the_new_master(folder: Path, prefix: str) -> None:
     async with entered(watched(folder)) as (master, replica, place):
         async with opened(place, prefix, confirm=1) as stores:  # type: ignore[arg-type]
-            listener = Heard(stores, "topic")
+            listener = TopicListener(stores, "topic")
             await listener.begin()
             await stores.sessions.save(RECORD)
             await stores.events.append("s", "x", b"1", will=b"gone")
         async with opened(place, prefix) as stores:  # type: ignore[arg-type]
-            listener = Heard(stores, session_topic("s"))
+            listener = TopicListener(stores, session_topic("s"))
             await listener.begin()
             await stores.events.append("s", "y", b"1")
             await eventually(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
@@ -97,7 +97,7 @@ class TestCluster:
     """The contract of every store, in a cluster with three masters."""
 
     @pytest.fixture
-    def passing(self) -> Passing:
+    def store_time(self) -> StoreTime:
         return RealTime()
 
     @pytest.fixture
@@ -109,7 +109,7 @@ class TestCluster:
     ) -> None:
         nodes, place = redis_cluster
         async with opener(StoreBounds()) as one, opened(place, prefix) as two:  # type: ignore[arg-type]
-            heard = [Heard(two, session_topic(f"s{at}")) for at in range(20)]
+            heard = [TopicListener(two, session_topic(f"s{at}")) for at in range(20)]
             for each in heard:
                 await each.begin()
             async with trio.open_nursery() as nursery:
