@@ -153,7 +153,9 @@ class SchemaCost:
                     base = urldefrag(urljoin(base, identifier)).url
                     self._resources[base] = subschema
             if subschema.get("$schema", dialect) != dialect:
-                raise ValueError("schema: a subschema in another dialect than the whole is not supported")
+                raise ValueError(
+                    "schema: expected the dialect of the whole schema in all subschemas, got another `$schema`"
+                )
             self._bases[id(subschema)] = base
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(name := subschema.get(keyword), str):

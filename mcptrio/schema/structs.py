@@ -182,7 +182,7 @@ class StructMapper:
             if isinstance(member, type) and member in self.generated and not _is_distinct(member)
         ]
         if len(untagged) > 1:
-            raise TypeError(f"a union may not contain more than one class with fields, got {', '.join(untagged)}")
+            raise TypeError(f"expected at most one class with fields in a union, got {', '.join(untagged)}")
 
     def _struct(self, annotation: Any) -> type:
         known = self._structs.get(annotation)

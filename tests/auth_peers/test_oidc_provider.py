@@ -1,6 +1,6 @@
 """Our server and client with panva's oidc-provider, which supports everything that MCP requires.
 
-JWT access tokens, resource indicators, ``iss``, DPoP with nonces and registration, in their defaults.
+The tests use its defaults: JWT access tokens, resource indicators, ``iss``, DPoP with nonces, and registration.
 
 Source: oidc-provider 9; RFC 9068, RFC 8707, RFC 9207, RFC 9449, RFC 7523, RFC 7591, RFC 7662.
 """
@@ -107,7 +107,7 @@ async def test_user_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, rev
 
 
 async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) -> None:
-    """Our client is not configured for it: it follows metadata and challenges."""
+    """The client is not configured to use DPoP. It follows the metadata and the challenges."""
     _, oauth = person("ada")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client(auth=oauth) as client:
         assert (await who(client))[0] == "ada"
@@ -120,7 +120,7 @@ async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) 
 
 @pytest.mark.parametrize("dpop", ["never", "always"])
 async def test_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
-    """Three times, with a rotated refresh token. The key of a bound token is stored too."""
+    """The token is renewed three times, each time with a rotated refresh token. The key of a bound token is stored too."""
     browser, _ = person("ada")
     store, results = MemoryTokenStore(), set()
     async with guarded(trusting(oidc)) as here:

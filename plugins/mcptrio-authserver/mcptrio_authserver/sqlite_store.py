@@ -262,7 +262,7 @@ def _make(path: Path) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the file has its tables.
+    """Return True if the file has the tables of this store, and False if it is new.
 
     Raises:
         StoreFailed: The file belongs to another program, or a newer version has created it.

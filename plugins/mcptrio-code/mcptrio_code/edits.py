@@ -55,8 +55,12 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
         if (path := path_of_uri(uri)) is None:
             raise ToolError(f"refused: the language server wants to change {uri[:200]!r}, which is not a file")
         by_uri.setdefault(path, []).extend(read_result(edits, list[TextEdit]))
-    if len(by_uri) > _MAX_FILES or sum(len(edits) for edits in by_uri.values()) > _MAX_EDITS:
-        raise ToolError(f"refused: more than {_MAX_FILES} files or {_MAX_EDITS} places would change")
+    count = sum(map(len, by_uri.values()))
+    if len(by_uri) > _MAX_FILES or count > _MAX_EDITS:
+        raise ToolError(
+            f"refused: expected changes of at most {_MAX_EDITS} places in {_MAX_FILES} files, got {count} places in"
+            f" {len(by_uri)} files"
+        )
     return by_uri
 
 

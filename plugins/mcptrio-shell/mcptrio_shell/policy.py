@@ -112,7 +112,7 @@ class CommandPolicy:
             if size > config.max_argument_bytes:
                 raise ToolError(f"{name}: expected at most {config.max_argument_bytes} bytes, got {size}")
             if any("\0" in text for text in texts):
-                raise ToolError(f"{name}: must not contain NUL")
+                raise ToolError(f"{name}: expected text without NUL")
         for variable in environment:
             if variable not in config.client_environment:
                 allowed = ", ".join(config.client_environment) or "none"
