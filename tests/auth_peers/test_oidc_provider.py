@@ -120,7 +120,7 @@ async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) 
 
 @pytest.mark.parametrize("dpop", ["never", "always"])
 async def test_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
-    """The token is renewed three times, each time with a rotated refresh token. The key of a bound token is stored too."""
+    """It is renewed three times, each with a rotated refresh token. The key of a bound token is stored too."""
     browser, _ = person("ada")
     store, results = MemoryTokenStore(), set()
     async with guarded(trusting(oidc)) as here:
