@@ -240,6 +240,6 @@ async def _address(process: trio.Process) -> str:
     assert process.stderr is not None
     async for data in process.stderr:
         received += data
-        if found := re.search(rb"DevTools listening on (ws://\S+)\s", received):
-            return found[1].decode()
+        if match := re.search(rb"DevTools listening on (ws://\S+)\s", received):
+            return match[1].decode()
     raise AssertionError(f"expected Chromium to listen, got: {received.decode('utf-8', 'replace')[-2000:]}")

@@ -34,7 +34,7 @@ class FreshEnvironment:
 
     def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None, **env: str) -> str:
         """Run a module in the environment until it ends, and return its output."""
-        done = subprocess.run(
+        result = subprocess.run(
             [python or self.python, "-P", "-m", *command],
             cwd=cwd or self.folder,
             env=environment(**env),
@@ -44,8 +44,8 @@ class FreshEnvironment:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     def install(self, *projects: Path) -> None:
         """Build wheels of these projects and install them."""

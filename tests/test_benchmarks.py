@@ -49,11 +49,11 @@ GROWTHS = ("memory of a handshake session, KiB", "memory of an open stream, KiB"
 def test_quick_run_measures_every_row(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/run.py", "--quick", "--only", "mcptrio", "--here", "--write", str(tmp_path)]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
 
     # Status 1 means that an expectation was not met, which is no evidence on a busy machine.
-    assert done.returncode in (0, 1), done.stderr
-    assert "failed" not in done.stderr
+    assert result.returncode in (0, 1), result.stderr
+    assert "failed" not in result.stderr
     text = (tmp_path / "benchmarks" / "RESULTS.md").read_text("utf-8")
     short = (tmp_path / "docs" / "performance.md").read_text("utf-8")
     assert re.search(r"^Over HTTP with 16 connections, mcptrio serves [\d,]+ calls a second: ", short, re.MULTILINE)
@@ -64,13 +64,13 @@ def test_quick_run_measures_every_row(tmp_path: Path) -> None:
     }
     for row in ROWS:
         assert float(measured[row]) > 0, row
-        assert row in done.stdout, row
+        assert row in result.stdout, row
     for row in GROWTHS:
         float(measured[row])
     pictures = re.findall(r"\]\(\.\./(docs/performance/[^)]*)\)", text)
     if find_spec("matplotlib") is None:
         assert pictures == []
-        assert "tables only" in done.stderr
+        assert "tables only" in result.stderr
     else:
         assert len(pictures) == 3
         assert all((tmp_path / name).read_text("utf-8").startswith("<?xml") for name in pictures)
@@ -79,19 +79,19 @@ def test_quick_run_measures_every_row(tmp_path: Path) -> None:
 def test_soak_measures_memory_and_descriptors() -> None:
     command = [sys.executable, "benchmarks/run.py", "--soak", "0.001", "--here"]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
     # Status 1 means that memory has grown, as it does during the warm-up.
-    assert done.returncode in (0, 1), done.stderr
-    assert "Traceback" not in done.stderr
-    assert re.search(r"^HTTP .* (pass|FAIL)$", done.stdout, re.MULTILINE)
-    assert re.search(r"^stdio .* (pass|FAIL)$", done.stdout, re.MULTILINE)
+    assert result.returncode in (0, 1), result.stderr
+    assert "Traceback" not in result.stderr
+    assert re.search(r"^HTTP .* (pass|FAIL)$", result.stdout, re.MULTILINE)
+    assert re.search(r"^stdio .* (pass|FAIL)$", result.stdout, re.MULTILINE)
 
 
 def test_latency_under_attack_is_compared_with_idle_latency() -> None:
     command = [sys.executable, "-m", "benchmarks.attacked", "offers", "--calls", "20"]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"^offers( +[0-9.]+ ms +[0-9.]+ ms +[0-9.]+){2} +[0-9]+$", done.stdout, re.MULTILINE)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r"^offers( +[0-9.]+ ms +[0-9.]+ ms +[0-9.]+){2} +[0-9]+$", result.stdout, re.MULTILINE)

@@ -173,20 +173,20 @@ async def _(module: ModuleType) -> None:
     async with mcptrio.connect(server_of(module)) as client:
         template = "weather:///{country}/{city}"
         for country, expected in {"fr": ["Paris", "Lyon"], "it": ["Rome"], "de": []}.items():
-            found = await client.complete("resource", template, "city", "", context={"country": country})
-            assert sorted(found.values) == sorted(expected)
-        found = await client.complete("resource", template, "city", "par", context={"country": "fr"})
-        assert found.values[0] == "Paris"
+            completion = await client.complete("resource", template, "city", "", context={"country": country})
+            assert sorted(completion.values) == sorted(expected)
+        completion = await client.complete("resource", template, "city", "par", context={"country": "fr"})
+        assert completion.values[0] == "Paris"
 
 
 @program_of("Your own methods")
 async def _(module: ModuleType) -> None:
-    heard: list[str] = []
-    handlers = Handlers(notification=lambda method, params: heard.append(f"{method} {params}"))
+    received: list[str] = []
+    handlers = Handlers(notification=lambda method, params: received.append(f"{method} {params}"))
     async with mcptrio.connect(server_of(module), handlers=handlers, revision="2025-11-25") as client:
         assert await client.request("acme/resize", {"workers": 6}) == {"before": 4}
         await client.ping()
-        assert heard == ["notifications/acme/resized {'workers': 6}"]
+        assert received == ["notifications/acme/resized {'workers': 6}"]
 
 
 @program_of("Choose a prefix")
@@ -218,19 +218,19 @@ def test_configuration_reaches_the_plugin(tmp_path: Path) -> None:
     commands = [line.partition("#") for line in shell_lines(Block("sh", text_of("Configuration", "sh"), ""))]
     call, show = (command.split()[1:] for command, _, _ in commands)
     called = run(*call, cwd=tmp_path, HOME_TOKEN="hidden")
-    shown = run(*show, cwd=tmp_path, HOME_TOKEN="hidden")
+    result = run(*show, cwd=tmp_path, HOME_TOKEN="hidden")
     refused = run(*call, cwd=tmp_path, HOME_TOKEN="hidden", MCPTRIO_ARCHIVE_MAX_BYTES="0")
 
     assert called.stdout.strip() == commands[0][2].removeprefix(" prints "), called.stderr
-    assert f"{Path('~/papers').expanduser()}" in shown.stdout
-    assert "hidden" not in shown.stdout
+    assert f"{Path('~/papers').expanduser()}" in result.stdout
+    assert "hidden" not in result.stdout
     assert "MCPTRIO_ARCHIVE_MAX_BYTES" in refused.stderr
 
 
 def test_test_of_the_page_passes(tmp_path: Path) -> None:
     (tmp_path / "beds.py").write_text(text_of("The smallest plugin", "python"))
     (tmp_path / "test_beds.py").write_text(text_of("Test and publish", "python"))
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=tmp_path,
         env=environment(PYTHONPATH=str(tmp_path)),
@@ -240,7 +240,7 @@ def test_test_of_the_page_passes(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert re.search(r"^1 passed", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^1 passed", result.stdout, re.MULTILINE), result.stdout
 
 
 def test_log_shows_the_error_as_on_the_page(tmp_path: Path) -> None:
@@ -248,11 +248,11 @@ def test_log_shows_the_error_as_on_the_page(tmp_path: Path) -> None:
     lines += '    """Return the average size."""\n    total = sum(beds)\n\n    try:\n        return total / len(beds)\n'
     lines += '    except ZeroDivisionError as error:\n        raise ValueError("no beds") from error\n'
     (tmp_path / "garden.py").write_text(lines)
-    done = run("call", "--plugin", "garden.py", "average", cwd=tmp_path)
+    result = run("call", "--plugin", "garden.py", "average", cwd=tmp_path)
     expected = re.escape(text_of("When a tool fails", "text").strip())
     expected = expected.replace("4f82dc30", "[0-9a-f]{8}").replace("/home/ada", re.escape(str(tmp_path)))
 
-    assert re.search(re.sub(r"…\\ \d+\\ frames", r"…\\ \\d+\\ frames", expected), done.stderr), done.stderr
+    assert re.search(re.sub(r"…\\ \d+\\ frames", r"…\\ \\d+\\ frames", expected), result.stderr), result.stderr
 
 
 def test_every_block_is_run() -> None:

@@ -39,7 +39,7 @@ def test_program_of_the_client_guide_runs(program: Block, tmp_path: Path) -> Non
     # The page calls the installed mcptrio.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "program.py"],
         cwd=tmp_path,
         env=env,
@@ -49,4 +49,4 @@ def test_program_of_the_client_guide_runs(program: Block, tmp_path: Path) -> Non
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")

@@ -77,7 +77,7 @@ def write(page: str, folder: Path) -> None:
 
 
 def run(folder: Path, command: list[str]) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=folder,
         env=environment(PYTHONPATH=f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"),
@@ -86,8 +86,8 @@ def run(folder: Path, command: list[str]) -> str:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_every_guide_has_a_test() -> None:

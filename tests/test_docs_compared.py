@@ -26,9 +26,9 @@ PAGE = ROOT / "docs" / "plugins-compared.md"
 
 def script(*options: str) -> Any:
     command = [sys.executable, str(ROOT / "docs" / "compare_plugins.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")

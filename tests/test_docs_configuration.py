@@ -28,8 +28,8 @@ RUNNING = ("dev", "plugins", "serve", "worker")
 
 def rows() -> dict[str, str]:
     """Map the first cell of every table row that begins with code to the second cell."""
-    found = re.findall(r"^\| (`[^|\n]*(?:\\\|[^|\n]*)*) \| ([^|\n]*) ?\|", PAGE, re.MULTILINE)
-    return {name: default.strip() for names, default in found for name in re.findall(r"`([\w.-]+)", names)}
+    matches = re.findall(r"^\| (`[^|\n]*(?:\\\|[^|\n]*)*) \| ([^|\n]*) ?\|", PAGE, re.MULTILINE)
+    return {name: default.strip() for names, default in matches for name in re.findall(r"`([\w.-]+)", names)}
 
 
 def toml_keys() -> set[str]:

@@ -35,12 +35,12 @@ def test_program_of_the_host_guide_runs(program: Block, tmp_path: Path) -> None:
     # The page calls the installed mcptrio.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=180, check=False
     )
 
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert done.stdout
+    assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
+    assert result.stdout
 
 
 def test_every_option_is_documented_with_its_default() -> None:

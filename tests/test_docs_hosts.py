@@ -31,7 +31,7 @@ def test_examples_print_the_documented_output(block: object, tmp_path: Path) -> 
     moved = dict.fromkeys(("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"), "")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "notes.py").write_text(one_tool("note"))
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", "exec 2>&1\n" + "\n".join(commands)],
         cwd=tmp_path / "project",
         env=environment(PATH=scripts, HOME=str(tmp_path), **moved),
@@ -43,7 +43,7 @@ def test_examples_print_the_documented_output(block: object, tmp_path: Path) -> 
     )
     expected = "\n".join(line for line in text.splitlines() if not line.startswith("$ "))
 
-    assert re.fullmatch(re.escape(expected).replace("…", ".*"), done.stdout.rstrip("\n")), done.stdout
+    assert re.fullmatch(re.escape(expected).replace("…", ".*"), result.stdout.rstrip("\n")), result.stdout
 
 
 def test_page_contains_the_expected_examples() -> None:

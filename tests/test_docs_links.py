@@ -22,12 +22,12 @@ def anchors(page: Path) -> set[str]:
 
 def broken(page: Path) -> list[str]:
     links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)", page.read_text("utf-8"))
-    found = []
+    results = []
     for path, anchor in links:
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and anchor[1:] not in anchors(target)):
-            found.append(path + anchor)
-    return found
+            results.append(path + anchor)
+    return results
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES)), ids=lambda page: str(page.relative_to(ROOT)))

@@ -30,7 +30,7 @@ def test_program_prints_the_commented_output(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "program.py"],
         cwd=tmp_path,
         env=environment(PATH=scripts),
@@ -40,16 +40,16 @@ def test_program_prints_the_commented_output(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
     commented = {line.partition("  # ")[2] for line in program.splitlines() if "  # " in line}
     assert len(commented) == 4
-    assert set(done.stdout.splitlines()) == commented
+    assert set(result.stdout.splitlines()) == commented
 
 
 def rows(text: str) -> set[str]:
     """The names in the first cells of the tables."""
-    found = re.findall(r"^\| ((?:`\w+`(?:, )?)+)(?: \(program only\))? \|", text, re.MULTILINE)
-    return {name for row in found for name in re.findall(r"\w+", row)}
+    matches = re.findall(r"^\| ((?:`\w+`(?:, )?)+)(?: \(program only\))? \|", text, re.MULTILINE)
+    return {name for row in matches for name in re.findall(r"\w+", row)}
 
 
 def test_every_option_has_a_row() -> None:

@@ -37,7 +37,7 @@ def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> N
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", "exec 2>&1\n" + "\n".join(commands)],
         cwd=tmp_path,
         env=environment(PATH=scripts, PYTEST_ADDOPTS="-p no:cacheprovider"),
@@ -49,7 +49,7 @@ def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> N
     )
     expected = "\n".join(line for line in block.text.splitlines() if not line.startswith("$ "))
 
-    assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), done.stdout.rstrip("\n")), done.stdout
+    assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), result.stdout.rstrip("\n")), result.stdout
 
 
 def test_page_contains_examples_of_new_and_dev() -> None:

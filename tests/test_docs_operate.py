@@ -29,10 +29,10 @@ SCRIPTS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 def eventually(read: Callable[[], str], pattern: str) -> re.Match[str]:
     """Read until there is a match."""
     ends = time.monotonic() + WAIT_TIMEOUT
-    while not (found := re.search(pattern, text := read())):
+    while not (match := re.search(pattern, text := read())):
         assert time.monotonic() < ends, f"no {pattern!r} in {text}"
         time.sleep(0.1)
-    return found
+    return match
 
 
 def plain(page: httpx2.Response) -> str:
@@ -65,7 +65,7 @@ class Guide:
         return self._stack.enter_context(serving(command=["bash", "-c", script], cwd=self._folder, env=env))
 
     def run(self, command: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             shlex.split(self.here(command)),
             cwd=self._folder,
             env=environment(PATH=SCRIPTS),
@@ -76,7 +76,7 @@ class Guide:
             timeout=WAIT_TIMEOUT,
             check=False,
         )
-        return done.stdout
+        return result.stdout
 
     def _write(self, name: str, text: str) -> None:
         (self._folder / name).write_text(self.here(text))

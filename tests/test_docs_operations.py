@@ -46,7 +46,7 @@ def test_commands_print_the_output_on_the_page(tmp_path: Path) -> None:
             text = block.text.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
             commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
             expected = "\n".join(line for line in text.splitlines() if not line.startswith("$ "))
-            done = subprocess.run(
+            result = subprocess.run(
                 [
                     "bash",
                     "-c",
@@ -61,14 +61,14 @@ def test_commands_print_the_output_on_the_page(tmp_path: Path) -> None:
                 check=False,
             )
 
-            assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), done.stdout.rstrip("\n")), done.stdout
+            assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), result.stdout.rstrip("\n")), result.stdout
         assert '"logger": "mcptrio.' in server.stderr
 
 
 def test_tables_of_tools_withhold_tools(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text(toml("[tools]\n"))
-    done = run("plugins", "--plugin=git", "--json", cwd=tmp_path)
-    [git] = [plugin for plugin in json.loads(done.stdout)["plugins"] if plugin["name"] == "git"]
+    result = run("plugins", "--plugin=git", "--json", cwd=tmp_path)
+    [git] = [plugin for plugin in json.loads(result.stdout)["plugins"] if plugin["name"] == "git"]
 
     assert "git_status" in git["offers"]["tools"]
     assert {"git_show", "git_commit"} <= set(git["withheld"])
@@ -76,8 +76,8 @@ def test_tables_of_tools_withhold_tools(tmp_path: Path) -> None:
 
 def test_tables_of_limits_and_records_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text(toml("[plugins.rate_limit]\n"))
-    done = run("plugins", "--no-plugin=authserver", "--json", cwd=tmp_path)
-    states = {plugin["name"]: plugin["state"] for plugin in json.loads(done.stdout)["plugins"]}
+    result = run("plugins", "--no-plugin=authserver", "--json", cwd=tmp_path)
+    states = {plugin["name"]: plugin["state"] for plugin in json.loads(result.stdout)["plugins"]}
 
     assert (states["rate_limit"], states["audit_log"]) == ("loaded", "loaded")
 

@@ -21,9 +21,9 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs" / "revisions.md").read_t
 
 
 def row(first: str) -> list[str]:
-    found = re.search(rf"^\| `{re.escape(first)}`[^|]* \|(.*)\|$", PAGE, re.MULTILINE)
-    assert found, f"no row for {first}"
-    return [cell.strip() for cell in found[1].split("|")]
+    match = re.search(rf"^\| `{re.escape(first)}`[^|]* \|(.*)\|$", PAGE, re.MULTILINE)
+    assert match, f"no row for {first}"
+    return [cell.strip() for cell in match[1].split("|")]
 
 
 def shown(value: Any) -> str:

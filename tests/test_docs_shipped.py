@@ -190,9 +190,11 @@ def test_first_example_of_the_readme_prints_what_is_shown(name: str, folder: Pat
     if "```toml\n" in start:
         (folder / "mcptrio.toml").write_text(start.partition("```toml\n")[2].partition("```")[0])
     script = "\n".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
-    done = subprocess.run(["bash", "-ec", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(
+        ["bash", "-ec", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
 
-    assert done.stdout.splitlines() == [line for line in lines if not line.startswith("$ ")], done.stderr
+    assert result.stdout.splitlines() == [line for line in lines if not line.startswith("$ ")], result.stderr
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if "```toml" in readme(name)])

@@ -96,7 +96,7 @@ def test_worker_runs_what_a_server_queues(folder: Path) -> None:
         worker.until("waiting for tasks")
         port = int(server.until(r"serving http://[^/]+:(\d+)/mcp")[1])
         assert output(start_call(CALL, folder, port)) == shown(CALL)
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", QUEUE.splitlines()[0].removeprefix("$ ")],
         cwd=folder,
         env=environment(PATH=SCRIPTS),
@@ -105,4 +105,4 @@ def test_worker_runs_what_a_server_queues(folder: Path) -> None:
         timeout=WAIT_TIMEOUT,
         check=True,
     )
-    assert done.stdout.strip() == shown(QUEUE)
+    assert result.stdout.strip() == shown(QUEUE)

@@ -32,7 +32,7 @@ def test_page_contains_the_expected_programs() -> None:
 def test_program_of_the_transports_guide_runs(program: Block, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program.text)
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "program.py"],
         cwd=tmp_path,
         capture_output=True,
@@ -41,9 +41,9 @@ def test_program_of_the_transports_guide_runs(program: Block, tmp_path: Path) ->
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
     # The output of the last call shows that it was made.
-    assert done.stdout.endswith(("HEY\n", "posted 8 characters\n", "mine\n", "'the server is stopping'\n"))
+    assert result.stdout.endswith(("HEY\n", "posted 8 characters\n", "mine\n", "'the server is stopping'\n"))
 
 
 def test_every_stream_limit_is_documented_with_its_default() -> None:

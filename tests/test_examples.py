@@ -39,9 +39,9 @@ every_revision = pytest.mark.parametrize("revision", REVISIONS)
 def how_to_run(example: str) -> list[str]:
     """Return the command in the docstring, with the mcptrio of this Python."""
     text = (ROOT / "examples" / f"{example}.py").read_text("utf-8")
-    found = re.search(r"^Run it: (mcptrio .*)$", text, re.MULTILINE)
-    assert found, f"{example}: the docstring does not say how to run it"
-    return [sys.executable, "-m", *shlex.split(found[1])]
+    match = re.search(r"^Run it: (mcptrio .*)$", text, re.MULTILINE)
+    assert match, f"{example}: the docstring does not say how to run it"
+    return [sys.executable, "-m", *shlex.split(match[1])]
 
 
 @asynccontextmanager
@@ -163,10 +163,10 @@ async def test_garden_example_answers(revision: str, tmp_path: Path) -> None:
 def test_tests_of_the_garden_example_pass_in_60_lines() -> None:
     path = ROOT / "examples" / "garden.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_TIMEOUT)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_TIMEOUT)
 
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "1 passed" in result.stdout
     assert len(path.read_text("utf-8").splitlines()) <= 60
 
 
@@ -212,14 +212,14 @@ async def test_notes_example_answers_and_notifies(revision: str, tmp_path: Path)
         assert (await peer.until("notifications/resources/updated"))["params"]["uri"] == "notes:///shopping"
         read = await peer.request("resources/read", {"uri": "notes:///shopping"})
         assert (read["contents"][0]["text"], read["contents"][0]["mimeType"]) == ("milk", "text/markdown")
-        found = await peer.request(
+        answer = await peer.request(
             "completion/complete",
             {
                 "ref": {"type": "ref/resource", "uri": "notes:///{name}"},
                 "argument": {"name": "name", "value": "sh"},
             },
         )
-        assert found["completion"]["values"] == ["shopping"]
+        assert answer["completion"]["values"] == ["shopping"]
         assert json.loads((await peer.call("search", {"words": "MILK"}))["content"][0]["text"]) == ["shopping"]
         got = await peer.request("prompts/get", {"name": "summarize", "arguments": {"name": "shopping"}})
         assert "milk" in got["messages"][0]["content"]["text"]
@@ -285,9 +285,9 @@ async def test_own_transport_example_serves_two_clients() -> None:
             )
             assert server.stderr is not None
             received = b""
-            while not (found := re.search(rb"serving lsp://127.0.0.1:(\d+)\n", received)):
+            while not (match := re.search(rb"serving lsp://127.0.0.1:(\d+)\n", received)):
                 received += await server.stderr.receive_some()
-            port = int(found[1])
+            port = int(match[1])
             async with await trio.open_tcp_stream("127.0.0.1", port) as stranger:
                 assert await example.ask(port, "hey") == "HEY"
                 await stranger.send_all(b"GET / HTTP/1.1\r\n\r\n")
@@ -300,9 +300,9 @@ async def test_own_transport_example_serves_two_clients() -> None:
 def printed_by(example: str) -> str:
     """Return the output of the example, run as in its docstring."""
     command = [sys.executable, f"examples/{example}.py"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
 
 
 def test_client_example_prints_its_output() -> None:
@@ -334,15 +334,15 @@ def test_host_example_reads_calls_and_answers() -> None:
         "nothing_like_it",
     ]
     command = [sys.executable, "examples/host.py"]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, input="\n".join(messages), capture_output=True, text=True, timeout=180, check=False
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "hello_greet: " in done.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "hello_greet: " in result.stdout
     where = Path(sys.executable).name
-    assert f'call the tool greet of hello ({where}): {{"name":"Ada"}}' in done.stdout
-    assert "Hello, Ada!" in done.stdout
-    assert "not approved: greet" in done.stdout
-    assert "Table 1 for 3, inside, in the name of Ada." in done.stdout
-    assert "no such tool: `nothing_like_it`" in done.stdout
+    assert f'call the tool greet of hello ({where}): {{"name":"Ada"}}' in result.stdout
+    assert "Hello, Ada!" in result.stdout
+    assert "not approved: greet" in result.stdout
+    assert "Table 1 for 3, inside, in the name of Ada." in result.stdout
+    assert "no such tool: `nothing_like_it`" in result.stdout

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def section(hook: str) -> str:
     """What hooks.md says below the heading of a hook."""
     page = (ROOT / "docs" / "hooks.md").read_text("utf-8")
-    found = re.search(rf"^## `{hook}`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(rf"^## `{hook}`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return match[1] if match else ""
 
 
 def test_hook_list_matches_the_specifications() -> None:

@@ -261,10 +261,10 @@ class Raw:
         message = {"method": method, "params": params, **({} if id is None else {"id": id})}
         response = await self.exchange("POST", message)
         assert response.startswith("HTTP/1.1 20"), response
-        if found := re.search(r"(?im)^mcp-session-id: *(\S+)", response):
-            self.session = found[1]
-        found = re.search(r"(?m)^\{.*\}", response)
-        return orjson.loads(found[0]) if found else {}
+        if match := re.search(r"(?im)^mcp-session-id: *(\S+)", response):
+            self.session = match[1]
+        match = re.search(r"(?m)^\{.*\}", response)
+        return orjson.loads(match[0]) if match else {}
 
     async def begin(self) -> None:
         await self.post("initialize", 0, **HELLO["params"])

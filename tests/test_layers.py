@@ -228,8 +228,8 @@ def stray_dates(modules: Modules) -> Iterator[str]:
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             text = node.value if isinstance(node, ast.Constant) and id(node) not in prose else None
-            if isinstance(text, str) and (found := re.search(r"\b20\d\d-\d\d-\d\d\b", text)):
-                yield f"{name}:{getattr(node, 'lineno', '?')} has the date {found[0]} in a string"
+            if isinstance(text, str) and (match := re.search(r"\b20\d\d-\d\d-\d\d\b", text)):
+                yield f"{name}:{getattr(node, 'lineno', '?')} has the date {match[0]} in a string"
 
 
 def version_comparisons(modules: Modules) -> Iterator[str]:

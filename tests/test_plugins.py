@@ -257,18 +257,18 @@ async def test_servers_share_no_state(site: Path, load: Load) -> None:
 
 
 async def test_every_entry_of_a_removed_plugin_is_withdrawn() -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     class Offers:
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
             server.add_extension("com.example/acme", {})
-            server.add_log_sink(lambda level, data, logger: heard.append(data))
+            server.add_log_sink(lambda level, data, logger: received.append(data))
             server.add_redaction(lambda text: text.replace("hunter2", "*"))
 
         @notification("acme/told")
         async def told(self, params: Any) -> None:
-            heard.append(params)
+            received.append(params)
 
     manager = PluginManager()
     plugin = manager.register(Offers())

@@ -160,8 +160,8 @@ def test_each_public_module_has_a_reference_page() -> None:
 @pytest.mark.parametrize("statement", ["from mcptrio import *", "import mcptrio.auth, mcptrio.cli"])
 def test_import_loads_no_heavy_modules(statement: str) -> None:
     code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {name.partition(".")[0] for name in json.loads(result.stdout)}
 
     assert "mcptrio" in loaded
     assert loaded & HEAVY == set()

@@ -156,7 +156,7 @@ trio.run(serve_stdio, server)
 """
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ping", "_meta": meta}}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps(call) + "\n",
         capture_output=True,
@@ -165,7 +165,7 @@ trio.run(serve_stdio, server)
         check=True,
     )
 
-    assert json.loads(done.stdout.splitlines()[-1])["result"]["content"] == [{"type": "text", "text": "pong"}]
+    assert json.loads(result.stdout.splitlines()[-1])["result"]["content"] == [{"type": "text", "text": "pong"}]
 
 
 def test_every_public_class_begins_with_a_sentence() -> None:

@@ -189,18 +189,18 @@ def test_commands_on_modules_of_the_page_run_unchanged(tmp_path: Path) -> None:
             with serving(cwd=tmp_path, command=["bash", "-c", f"exec {line}"], env=env) as served:
                 url = served.until(r"(?m)^serving (http://\S+)$")[1]
                 called = f"mcptrio call {url} add a=2 b=3"
-                done = subprocess.run(
+                result = subprocess.run(
                     ["bash", "-c", called], env={**os.environ, **env}, capture_output=True, timeout=60
                 )
-                assert done.stdout == b"5\n"
+                assert result.stdout == b"5\n"
         else:
-            done = subprocess.run(
+            result = subprocess.run(
                 ["bash", "-c", line], cwd=tmp_path, env={**os.environ, **env}, capture_output=True, timeout=180
             )
             if " host install " in line:
-                assert done.stdout.startswith(b"Cursor: hello added: "), done.stderr
+                assert result.stdout.startswith(b"Cursor: hello added: "), result.stderr
                 continue
-            assert done.stdout.decode() == comment.removeprefix(" prints ") + "\n"
+            assert result.stdout.decode() == comment.removeprefix(" prints ") + "\n"
 
 
 def test_readme_installs_before_its_first_command() -> None:

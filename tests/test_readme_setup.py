@@ -25,7 +25,7 @@ __all__: list[str] = []
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 INSTALL_SECONDS = 300.0
-"""For building three wheels and fetching what they need; 15 to 60 s as a rule."""
+"""Seconds to build three wheels and fetch their dependencies; usually 15 to 60 s."""
 
 CLIENT = """
 import json, sys
@@ -60,7 +60,7 @@ def copied_command() -> str:
 
 
 def copy_of_the_tree(target: Path) -> Path:
-    """Copy the tree like a clone, including changes that are not committed."""
+    """Copy the files that git knows, as a clone would, including changes that are not committed."""
     if not (ROOT / ".git").exists():
         # Not a clone, but an archive of one, or a copy.
         left_out = shutil.ignore_patterns(".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info")
@@ -79,14 +79,17 @@ def copy_of_the_tree(target: Path) -> Path:
 
 
 def path_variable() -> str:
-    """Ours, with the Python that runs the tests in front, but outside its environment: a reader has none yet."""
+    """Return this process's PATH with the base Python of the tests first.
+
+    The virtual environment of the tests is left out, because a reader has none yet.
+    """
     base = Path(sys.base_prefix, "bin")
     others = [part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != Path(sys.prefix, "bin")]
     return os.pathsep.join([str(base), *others])
 
 
 def server_process_of(served: Served) -> int:
-    """The process that serves: the shell, or a child of the shell."""
+    """Return the id of the process that serves: the shell, or a child of the shell."""
     shell = served.process.pid
     for directory in Path("/proc").glob("[0-9]*"):
         try:
@@ -100,15 +103,15 @@ def server_process_of(served: Served) -> int:
 
 def look(where: Any, path: Path) -> dict[str, Any]:
     """Return the client's view: the tools, and the text of a file."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CLIENT, json.dumps(where), str(path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    seen: dict[str, Any] = json.loads(result.stdout)
     return seen
 
 

@@ -25,10 +25,10 @@ def contents(folder: Path) -> list[str]:
 
 
 def test_new_prints_the_written_files(tmp_path: Path) -> None:
-    done = run("new", "notes", "--description", 'Notes, "kept"', cwd=tmp_path)
+    result = run("new", "notes", "--description", 'Notes, "kept"', cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "wrote mcptrio-notes: 10 files"
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "wrote mcptrio-notes: 10 files"
     assert contents(tmp_path / "mcptrio-notes") == [
         ".github",
         ".github/workflows",
@@ -126,10 +126,10 @@ def test_invalid_author_is_refused(author: str) -> None:
 def test_used_name_is_refused(name: str, why: str, tmp_path: Path) -> None:
     lib = install(tmp_path / "lib", "mcptrio-taken", modules={"taken_already": one_tool("x")}, taken="taken_already")
     (tmp_path / "here").mkdir()
-    done = run("new", name, cwd=tmp_path / "here", PYTHONPATH=str(lib))
+    result = run("new", name, cwd=tmp_path / "here", PYTHONPATH=str(lib))
 
-    assert done.returncode == 2
-    assert why in done.stderr
+    assert result.returncode == 2
+    assert why in result.stderr
     assert contents(tmp_path / "here") == []
 
 
@@ -143,10 +143,10 @@ def test_names_of_shipped_plugins_are_reserved() -> None:
 def test_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mcptrio-notes").mkdir()
     (tmp_path / "mcptrio-notes" / "mine.txt").write_text("mine")
-    done = run("new", "notes", cwd=tmp_path)
+    result = run("new", "notes", cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert "mcptrio-notes: expected a new or empty folder" in done.stderr
+    assert result.returncode == 2
+    assert "mcptrio-notes: expected a new or empty folder" in result.stderr
     assert contents(tmp_path) == ["mcptrio-notes", "mcptrio-notes/mine.txt"]
 
 

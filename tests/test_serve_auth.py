@@ -78,24 +78,24 @@ async def test_token_in_the_environment_is_used_over_stdio_and_hidden_from_plugi
 
 
 def test_invalid_token_in_the_environment_stops_the_start(folder: Path, token: str) -> None:
-    done = run("serve", "--stdio", "--plugin=notes.py", cwd=folder, MCPTRIO_TOKEN="mcptrio_wrong")
+    result = run("serve", "--stdio", "--plugin=notes.py", cwd=folder, MCPTRIO_TOKEN="mcptrio_wrong")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "MCPTRIO_TOKEN: invalid access token" in done.stderr
-    assert "mcptrio_wrong" not in done.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "MCPTRIO_TOKEN: invalid access token" in result.stderr
+    assert "mcptrio_wrong" not in result.stderr
 
 
 def test_auth_with_a_stream_socket_is_refused(folder: Path) -> None:
-    done = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
+    result = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
 
-    assert done.returncode == 2
-    assert "expected --http or --stdio with [auth], got a stream" in done.stderr
+    assert result.returncode == 2
+    assert "expected --http or --stdio with [auth], got a stream" in result.stderr
 
 
 def test_invalid_auth_table_stops_the_start(folder: Path) -> None:
     (folder / "wrong.toml").write_text('[auth]\ndpop = "sometimes"\n', "utf-8")
-    done = run("serve", "--http", "--port=0", "--plugin=notes.py", "--config=wrong.toml", cwd=folder)
+    result = run("serve", "--http", "--port=0", "--plugin=notes.py", "--config=wrong.toml", cwd=folder)
 
-    assert done.returncode != 0
-    assert "wrong.toml:2: auth.dpop: expected" in done.stderr
-    assert "serving" not in done.stderr
+    assert result.returncode != 0
+    assert "wrong.toml:2: auth.dpop: expected" in result.stderr
+    assert "serving" not in result.stderr

@@ -128,8 +128,8 @@ async def test_isolated_plugin_leaves_the_store_to_its_parent(folder: Path) -> N
 
 
 def test_store_that_cannot_be_opened_ends_the_server(folder: Path) -> None:
-    done = run("serve", "--stdio", "--plugin", "digging.py", "--store", "sqlite:missing/tasks.sqlite", cwd=folder)
+    result = run("serve", "--stdio", "--plugin", "digging.py", "--store", "sqlite:missing/tasks.sqlite", cwd=folder)
 
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    assert "missing/tasks.sqlite" in done.stderr
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert "missing/tasks.sqlite" in result.stderr

@@ -1,4 +1,4 @@
-"""``mcptrio worker``: servers that queue tasks, processes that run them, and the queue as operators see it."""
+"""``mcptrio worker``: servers that queue tasks, workers that run them, and the list of queued tasks for operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcptrio import Context, tool
 
 @tool(task="required", resumable=True, poll_interval=0.1)
 async def where(ctx: Context) -> str:
-    \"\"\"Which process ran this, once the file says so.\"\"\"
+    \"\"\"Wait for the file `go`, and return the id of the process that ran this.\"\"\"
     print("working", flush=True, file=__import__("sys").stderr)
     while not os.path.exists("go"):
         await trio.sleep(0.02)
@@ -36,7 +36,7 @@ async def where(ctx: Context) -> str:
 
 @tool(task="optional", poll_interval=0.1)
 async def quick() -> str:
-    \"\"\"Which process ran this.\"\"\"
+    \"\"\"Return the id of the process that ran this.\"\"\"
     return str(os.getpid())
 """
 
@@ -59,8 +59,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def front(folder: Path) -> AbstractContextManager[Served]:
-    """A server that runs no task itself."""
+def queueing_server(folder: Path) -> AbstractContextManager[Served]:
+    """Start a server that queues tasks and runs none itself."""
     env = {"MCPTRIO_SERVER_RUN_TASKS": "workers"}
     return serving("--http", "--port", "0", "--plugin", "yard.py", cwd=folder, env=env)
 
@@ -69,13 +69,13 @@ def worker(folder: Path) -> AbstractContextManager[Served]:
     return serving(cwd=folder, command=[sys.executable, "-m", "mcptrio", "worker", "--plugin", "yard.py"])
 
 
-async def until_queued(folder: Path, count: int) -> dict[str, object]:
-    """Return the queue once so many tasks wait in it."""
+async def wait_until_queued(folder: Path, count: int) -> dict[str, object]:
+    """Wait until ``count`` tasks are queued, and return the queue."""
     with trio.fail_after(60):
         while True:
             listing = partial(run, "store", "tasks", "sqlite:state.sqlite", "--json", cwd=folder)
-            done = await trio.to_thread.run_sync(listing)
-            queues = json.loads(done.stdout)["queues"]
+            result = await trio.to_thread.run_sync(listing)
+            queues = json.loads(result.stdout)["queues"]
             if queues and queues[0]["queued"] == count:
                 [queue] = queues
                 assert isinstance(queue, dict)
@@ -83,7 +83,7 @@ async def until_queued(folder: Path, count: int) -> dict[str, object]:
 
 
 async def test_workers_run_the_tasks_that_a_server_queues(folder: Path) -> None:
-    with front(folder) as server:
+    with queueing_server(folder) as server:
         url = f"http://127.0.0.1:{server.port}/mcp"
         results: list[str] = []
         ended = trio.Event()
@@ -94,24 +94,24 @@ async def test_workers_run_the_tasks_that_a_server_queues(folder: Path) -> None:
 
         async with mcptrio.connect(url, revision="2026-07-28") as client, trio.open_nursery() as nursery:
             nursery.start_soon(call, client, "where")
-            queue = await until_queued(folder, 1)
+            queue = await wait_until_queued(folder, 1)
             assert (queue["tool"], queue["running"]) == ("where", 0)
             assert "waiting for tasks" not in server.stderr
             with worker(folder) as first:
                 await trio.to_thread.run_sync(first.until, "working")
-                # Given back, because another worker can resume it.
+                # The worker gives the task back when it stops, because another worker can resume it.
                 first.signal(signal.SIGTERM)
                 code, _ = await trio.to_thread.run_sync(first.end)
                 assert code == 0
-            await until_queued(folder, 1)
+            await wait_until_queued(folder, 1)
             with worker(folder) as second:
                 (folder / "go").touch()
                 with trio.fail_after(60):
                     await ended.wait()
                 assert results == [str(second.process.pid)]
                 assert (await client.call_tool("quick")).text == str(second.process.pid)
-        done = run("store", "tasks", "sqlite:state.sqlite", cwd=folder)
-        assert done.stdout.strip() == "no tasks are queued or running"
+        result = run("store", "tasks", "sqlite:state.sqlite", cwd=folder)
+        assert result.stdout.strip() == "no tasks are queued or running"
 
 
 @pytest.mark.parametrize(
@@ -129,18 +129,18 @@ def test_worker_names_its_missing_settings(folder: Path, arguments: tuple[str, .
         'from mcptrio import tool\n\n\n@tool\nasync def plain() -> str:\n    """No task."""\n'
     )
 
-    done = run(*arguments, cwd=folder)
+    result = run(*arguments, cwd=folder)
 
-    assert done.returncode in (1, 2)
-    assert expected in " ".join(done.stderr.split())
+    assert result.returncode in (1, 2)
+    assert expected in " ".join(result.stderr.split())
 
 
 def test_server_without_a_store_does_not_leave_tasks_to_workers(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text('[server]\nrun_tasks = "workers"\n')
 
-    done = run("serve", "--http", "--port", "0", "--plugin", "yard.py", cwd=folder)
+    result = run("serve", "--http", "--port", "0", "--plugin", "yard.py", cwd=folder)
 
-    assert done.returncode == 2
+    assert result.returncode == 2
     assert "mcptrio.toml:2: server.run_tasks: expected a store that workers share, got memory" in " ".join(
-        done.stderr.split()
+        result.stderr.split()
     )

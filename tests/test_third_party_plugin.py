@@ -51,11 +51,11 @@ def installed(fresh: FreshEnvironment, project: Path) -> FreshEnvironment:
 
 def test_installed_wheel_is_used(fresh: FreshEnvironment) -> None:
     code = "import mcptrio, sys; sys.stdout.write(mcptrio.__file__)"
-    done = subprocess.run(
+    result = subprocess.run(
         [fresh.python, "-P", "-c", code], capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=True
     )
 
-    assert Path(done.stdout).is_relative_to(fresh.folder / "venv")
+    assert Path(result.stdout).is_relative_to(fresh.folder / "venv")
 
 
 def test_tests_of_the_new_plugin_pass_before_installation(fresh: FreshEnvironment, project: Path) -> None:

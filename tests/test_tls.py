@@ -359,12 +359,12 @@ def test_command_serves_https_to_clients_with_a_certificate(authority: Authority
             url = served.until(r"(?m)^serving (https://.*)$")[1]
             trust = {"MCPTRIO_CLIENT_TLS_CA": str(authority.path)}
             identity = {"MCPTRIO_CLIENT_TLS_CERT": str(ada), "MCPTRIO_CLIENT_TLS_KEY": str(key)}
-            shown = run("call", url, "hello", cwd=folder, **trust, **identity)
+            result = run("call", url, "hello", cwd=folder, **trust, **identity)
             without = run("call", url, "hello", cwd=folder, **trust)
             plain = run("list", url.replace("https:", "http:"), cwd=folder)
             untrusted = run("list", url, cwd=folder)
 
-    assert (shown.returncode, shown.stdout.strip()) == (0, "hello"), shown.stderr
+    assert (result.returncode, result.stdout.strip()) == (0, "hello"), result.stderr
     assert without.returncode != 0
     assert plain.stderr == f"mcptrio: HTTP 400: this port speaks HTTPS; use {url}\n"
     assert untrusted.stderr.endswith("set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate\n")

@@ -54,9 +54,9 @@ def run(folder: Path, command: str, **env: str) -> subprocess.CompletedProcess[s
 @pytest.mark.parametrize("block", [block for block in blocks_of_page("console") if ".py" in block.text], ids=str)
 def test_command_prints_the_output_on_the_page(folder: Path, block: Block) -> None:
     command, expected = block.text.removeprefix("$ ").split("\n", 1)
-    done = run(folder, command)
+    result = run(folder, command)
 
-    assert (done.stdout or done.stderr) == expected
+    assert (result.stdout or result.stderr) == expected
 
 
 def test_tests_of_the_page_pass(folder: Path) -> None:
@@ -90,16 +90,16 @@ def test_http_commands_of_the_page_answer_its_call_command(folder: Path) -> None
         # The default port may be in use on this machine.
         command = ["bash", "-c", f"exec {line}"]
         with serving(command=command, cwd=folder, env={"PATH": SCRIPTS, "MCPTRIO_HTTP_PORT": "0"}) as server:
-            done = run(folder, call.replace(":8000/", f":{server.port}/"))
+            result = run(folder, call.replace(":8000/", f":{server.port}/"))
 
-            assert (done.stdout, done.stderr) == ("7.0\n", "")
+            assert (result.stdout, result.stderr) == ("7.0\n", "")
 
 
 def test_install_command_of_the_page_adds_the_plugin_to_a_host(folder: Path, tmp_path: Path) -> None:
     [command] = re.findall(r"`(mcptrio host install [^`]*)`", (ROOT / "docs" / "tutorial.md").read_text("utf-8"))
-    done = run(folder, command, HOME=str(tmp_path))
+    result = run(folder, command, HOME=str(tmp_path))
 
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert str(folder / "garden.py") in (tmp_path / ".cursor" / "mcp.json").read_text()
 
 

@@ -42,7 +42,7 @@ async def test_error_of_the_waiter_is_raised() -> None:
 
 
 async def test_result_for_a_cancelled_task_is_refused() -> None:
-    """In the same turn of the event loop, before the cancelled task runs again."""
+    """The result comes in the same turn of the event loop, before the cancelled task runs again."""
     waiter: Waiter[int] = Waiter()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:

@@ -253,7 +253,7 @@ async def test_each_log_line_names_its_worker(as_json: bool, capfd: pytest.Captu
         os.write(write, b'{"level": "info"}\n\nTrace')
         os.write(write, b"back\n" + b"x" * 60_000)
         os.close(write)
-        await WorkerStderr(read, output, number=3, as_json=as_json).listen()
+        await WorkerStderr(read, output, number=3, as_json=as_json).copy()
         nursery.cancel_scope.cancel()
 
     first, *rest = capfd.readouterr().err.splitlines()

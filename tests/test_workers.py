@@ -187,13 +187,13 @@ def pair(pool: Served) -> Iterator[tuple[Peer, Peer]]:
 
 def descendants(process: int) -> set[int]:
     """The living children of a process."""
-    found = set()
+    results = set()
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
             if int(parent) == process and state != "Z":
-                found.add(int(directory.name))
-    return found
+                results.add(int(directory.name))
+    return results
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
@@ -343,7 +343,7 @@ def test_killed_worker_is_restarted(pool: Served, number: int, name: str) -> Non
 def test_reload_under_load_fails_no_request(pool: Served) -> None:
     """Requests on kept connections and on connections for one request each: every one is answered."""
     before = descendants(pool.process.pid)
-    done = threading.Event()
+    finished = threading.Event()
     failures: list[BaseException] = []
     replaced = threading.Event()
     served: list[tuple[bool, int]] = []
@@ -354,7 +354,7 @@ def test_reload_under_load_fails_no_request(pool: Served) -> None:
         try:
             peer = Peer(port)
             heard = time.monotonic()
-            while not done.is_set():
+            while not finished.is_set():
                 late = replaced.is_set()
                 try:
                     served.append((late, peer.who()))
@@ -384,7 +384,7 @@ def test_reload_under_load_fails_no_request(pool: Served) -> None:
         so_far = len(served)
         wait_until(lambda: len(served) > so_far + 50 or failures, "the load does not go on")
     finally:
-        done.set()
+        finished.set()
         for thread in threads:
             thread.join()
 

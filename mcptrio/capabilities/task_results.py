@@ -69,7 +69,7 @@ class _WaitingClient:
                     self._changed = trio.Event()
                     record = await self._tasks.find(self._scope, self._id)
                     document = TaskDocument.decode(record.data)
-                    self._notify(document.shown(record, self._revision))
+                    self._notify(document.get_task_result(record, self._revision))
                     if document.has_ended_for(self._revision):
                         return document
                     if self._scope.session.closing.is_set():

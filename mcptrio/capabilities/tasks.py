@@ -60,7 +60,7 @@ class TaskMethods:
 
     async def _state(self, scope: RequestScope, id: str) -> GetTaskResult:
         record = await self._tasks.find(scope, id)
-        return TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
+        return TaskDocument.decode(record.data).get_task_result(record, scope.request.peer.revision)
 
     async def _update(self, scope: RequestScope, params: UpdateTaskParams) -> EmptyResult:
         _require_tasks(scope)
@@ -87,7 +87,7 @@ class TaskMethods:
         records = await self._tasks.store.list(owner_of(scope), after)
         revision = scope.request.peer.revision
         return ListTasksResult(
-            tasks=tuple(TaskDocument.decode(record.data).shown(record, revision) for record in records),
+            tasks=tuple(TaskDocument.decode(record.data).get_task_result(record, revision) for record in records),
             next_cursor=records[-1].id if records else None,
         )
 
@@ -146,7 +146,7 @@ class TaskMethods:
         record = await self._tasks.store.load(id)
         if record is None:
             return
-        document = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
+        document = TaskDocument.decode(record.data).get_task_result(record, scope.request.peer.revision)
         params = announcement(document, {SUBSCRIPTION_ID: scope.request.id})
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))
 

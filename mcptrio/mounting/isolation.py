@@ -72,7 +72,7 @@ class Isolation:
 
 
 class _OwnMount(Mount):
-    """The mount of a process of ours, which accepts the forwarded caller."""
+    """The mount of an isolated plugin's process, which accepts the forwarded caller."""
 
     _forwards_caller = True
 

@@ -47,15 +47,15 @@ class MountStatus:
     """The state of a mounted server.
 
     Args:
-        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: connecting has failed or
-            the connection was lost, and is retried; ``stopped``: the next call starts the server.
+        state: ``closed`` while our server is not open; ``starting``; ``ready``; ``disconnected`` while a failed or lost
+            connection is retried; ``stopped`` until the next call starts the server.
         where: The program or the URL, without parts that may be secret.
         reason: The last error since the server was last ready, without the program's standard error, which is in the
             log; ``None`` if there was no error.
         revision: The revision of the current or the last connection.
         info: The mounted server's own name and version, from its ``serverInfo``.
-        starts: How often the mounted server was started, without reconnections after its process has exited.
-        offers: The number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
+        starts: The number of times that the mounted server was started. Reconnections after a crash are not counted.
+        offers: The number of offered entries by kind: ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
     state: MountState
@@ -80,7 +80,7 @@ class Mount:
     """
 
     _forwards_caller: ClassVar = False
-    """True for a process of ours, which accepts the forwarded caller and reports its access decisions."""
+    """True for the process of an isolated plugin, which accepts the caller and reports its access decisions."""
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
         _, self._where, can_restart = openers(target)
@@ -196,13 +196,14 @@ class Mount:
                         nursery.start_soon(self._wait_for_connection, upstream)
                 yield
                 offers.withdraw()
-                # There are calls in flight only if the mount alone ends, not our plugin or our server.
+                # Only a mount that ends alone waits here. If our plugin or server ends, its calls have ended before.
                 with trio.move_on_after(catalog_of(server).settings.timeouts.shutdown):
                     await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
-            # Ended after the entries were withdrawn. Without a decision an entry is denied, so none is shown too early.
+            # After the entries were withdrawn, because this removes the middleware that decides about access to them.
+            # Until the next process has reported, access is denied, so no entry is shown too early.
             remote_access.end()
 
     def _defer_lists(self, server: Registrar, upstream: Upstream) -> None:

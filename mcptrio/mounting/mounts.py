@@ -85,15 +85,15 @@ class Mounts:
         # Before its lifespan, the plugin is made again with the new settings.
         if self._running is None:
             return False
-        kept = {
+        unchanged = {
             name: old for name, old in self._servers.items() if name in configured and configured[name].is_same(old)
         }
-        for name in self._servers.keys() - kept.keys():
+        for name in self._servers.keys() - unchanged.keys():
             # Broken entries have no mount, so nothing runs for them.
             if name in self._mounted:
                 self._mounted[name].stop.set()
-        self._servers = {**configured, **kept}
-        for name in configured.keys() - kept.keys():
+        self._servers = {**configured, **unchanged}
+        for name in configured.keys() - unchanged.keys():
             # The new mount waits until the previous one of this name has ended, because both register the same names.
             self._mount(*self._running, configured[name])
         return True

@@ -1,10 +1,12 @@
 """Forwards one request to the mounted server and returns its result.
 
-The functions of the mounted tools, resources and prompts call this. Each request to the mounted server is made once,
-even if our handler runs again for the client's answers, because an unfinished result is recorded with our request. If
-the handler that waits in the middle of a request is lost, the call fails.
+The functions of the mounted tools, resources and prompts call this. Our handler may run again for each answer of the
+client, but the relay sends each request to the mounted server only once: it records an unfinished result with our
+request, and the next run of the handler uses the record. If the handler is lost while a request is in flight, the call
+fails.
 
-If the mounted server makes a task of a call, the relay follows the task. Our client gets one call, or a task of ours.
+If the mounted server makes a task of a call, the relay follows the task. Our client still sees one call, or one task of
+our server.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation; extension
 io.modelcontextprotocol/tasks.
@@ -64,7 +66,7 @@ class CallRelay:
     """Forwards the requests of one mount.
 
     Args:
-        forwards_caller: True for a process of ours, which accepts the forwarded caller.
+        forwards_caller: True if the mounted server is the process of an isolated plugin, which accepts the caller.
     """
 
     def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
@@ -84,9 +86,9 @@ class CallRelay:
         """
         sent_params = dict(params)
         for number in range(MAX_ROUNDS + 1):
-            done, recorded = await self._request_once(context, number, method, sent_params)
-            if done is not None:
-                return done
+            final_result, recorded = await self._request_once(context, number, method, sent_params)
+            if final_result is not None:
+                return final_result
             if "task" in recorded:
                 return await self._follow(context, number, LATEST.structure(recorded["task"], CreateTaskResult))
             if "urls" in recorded:
@@ -103,24 +105,37 @@ class CallRelay:
 
     async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool with :meth:`request`. A lost connection becomes a tool error, which a model can read."""
-        return await self.read(context, "tools/call", {"name": name, "arguments": dict(arguments)}, failed=ToolError)
+        return await self.read(
+            context, "tools/call", {"name": name, "arguments": dict(arguments)}, error_class=ToolError
+        )
 
     async def read(
-        self, context: Context, method: str, params: Mapping[str, Any], *, failed: type[MCPTrioError] = InternalError
+        self,
+        context: Context,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        error_class: type[MCPTrioError] = InternalError,
     ) -> Any:
-        """Send a request with :meth:`request`. A lost connection becomes an error of the type ``failed``."""
+        """Send a request with :meth:`request`. A lost connection raises ``error_class``."""
         try:
             return await self.request(context, method, params)
         # An error that the mounted server has returned is passed on unchanged.
         except MCPError:
             raise
         except MCPTrioError as error:
-            raise failed(self._describe_error(error)) from error
+            raise error_class(self._describe_error(error)) from error
 
     async def complete(
         self, context: Context, ref: Mapping[str, str], argument: str, value: str, resolved: Mapping[str, str]
     ) -> Completion:
         """Return suggestions for an argument.
+
+        Args:
+            ref: The prompt or resource template, in wire form.
+            argument: The name of the argument.
+            value: The text that the user has typed so far.
+            resolved: The arguments that the user has already filled in.
 
         Raises:
             MCPError, ConnectionClosed, RequestFailed, RequestTimeout: There is no answer.
@@ -156,7 +171,7 @@ class CallRelay:
         Raises:
             InvalidParams: The request was made before, and the handler that waited for its result has ended.
         """
-        inputs, done = inputs_of(context), list[Any]()
+        inputs, results = inputs_of(context), list[Any]()
         unfinished: dict[str, Any] = {}
         is_new = False
 
@@ -170,7 +185,7 @@ class CallRelay:
             return unfinished
 
         async def exchange() -> None:
-            unfinished.update(await self._exchange(context, method, sent_params, done))
+            unfinished.update(await self._exchange(context, method, sent_params, results))
             if unfinished:
                 await inputs.once(f"answer {number}", record, repeatable=True)
 
@@ -182,14 +197,15 @@ class CallRelay:
         await context.once(begin, key=f"request {number}")
         if not is_new:
             return None, await inputs.once(f"answer {number}", no_answer, repeatable=True)
-        # The exchange is not shared, because it may ask. While it runs, the client gets no state without the answer.
+        # Not shared with other deliveries of the request, because it may ask questions. While it runs, the client gets
+        # no request state that lacks the answer.
         await inputs.once(f"exchange {number}", exchange, shared=False)
-        return (done[0] if done else None), unfinished
+        return (results[0] if results else None), unfinished
 
     async def _exchange(
-        self, context: Context, method: str, sent_params: dict[str, Any], done: list[Any]
+        self, context: Context, method: str, sent_params: dict[str, Any], results: list[Any]
     ) -> dict[str, Any]:
-        """Make a request. Put its result into ``done``, or return the unfinished result as JSON."""
+        """Make a request. Append its result to ``results``, or return the unfinished result as JSON."""
         try:
             result = await self._upstream.ask(partial(self._send, context, method, sent_params))
         except URLElicitationRequired as required:
@@ -203,7 +219,7 @@ class CallRelay:
             return LATEST.unstructure(result)
         if isinstance(result, CreateTaskResult):
             return {"task": LATEST.unstructure(result)}
-        done.append(result)
+        results.append(result)
         return {}
 
     async def _follow(self, context: Context, number: int, created: CreateTaskResult) -> Any:
@@ -281,7 +297,7 @@ class CallRelay:
         with self._calls.in_flight(call):
             # No timeout, because our request has a deadline, and its cancellation is passed on.
             result = await self._answer(call, client, method, request, timeout=inf, progress=report)
-            # A question of another call of the same client may be asked in the nursery of this one.
+            # The nursery of this call may also run the question of another call of the same client.
             await call.until_answered()
         return _without_protocol_meta(result)
 
@@ -338,8 +354,8 @@ def _without_protocol_meta(result: Any) -> Any:
     """Return a result without the members of ``_meta`` that describe the connection to the mounted server."""
     if not isinstance(result, Result) or not result.meta:
         return result
-    kept = {key: value for key, value in result.meta.items() if not key.startswith(_PROTOCOL)}
-    return result if len(kept) == len(result.meta) else evolve(result, meta=kept or None)
+    forwarded_meta = {key: value for key, value in result.meta.items() if not key.startswith(_PROTOCOL)}
+    return result if len(forwarded_meta) == len(result.meta) else evolve(result, meta=forwarded_meta or None)
 
 
 def describe_reason(reason: str, *, is_isolated: bool) -> str:

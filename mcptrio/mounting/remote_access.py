@@ -117,7 +117,7 @@ class RemoteAccess:
             self._catalog.authorizers.add(self.authorize, self._owner)
 
     def end(self) -> None:
-        """Deny access to all entries from now on, because they are about to be withdrawn."""
+        """Deny access to all entries, and remove the middleware. Call this after the entries were withdrawn."""
         self._generation += 1
         self._decisions.clear()
         if self._has_authorizers:

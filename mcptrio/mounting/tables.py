@@ -28,7 +28,7 @@ __all__ = ["MountTable", "MountTables", "MountedServer", "mounted_servers"]
 _log = logging.getLogger("mcptrio.mounting")
 
 # The fields of MountTable that describe how to connect to a server.
-_ENTRY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "transport")
+_ENTRY_FIELDS = ("command", "args", "env", "env_file", "cwd", "url", "headers", "transport")
 
 
 @frozen(kw_only=True)
@@ -42,10 +42,10 @@ class MountTable:
     """The arguments of the program."""
 
     env: Any = field(default=None, repr=False, metadata={"secret": True})
-    """Environment variables of the program, added to the harmless part of ours."""
+    """Environment variables of the program, in addition to ``PATH``, ``HOME`` and a few others of this process."""
 
     env_file: Path | None = None
-    """A file with such variables."""
+    """A file with environment variables, one ``NAME=VALUE`` a line."""
 
     cwd: Path | None = None
     """The folder that the program starts in."""
@@ -84,10 +84,11 @@ class MountTable:
     """Seconds without a call, at least 1, after which the server is stopped until the next call; unset: never."""
 
     lazy: bool = False
-    """True if the server is stopped once its lists are read, until the first call."""
+    """True to stop the server when its lists have been read, until the first call."""
 
     task: Literal["never", "optional"] = "optional"
-    """True if a call that takes long becomes a task, for clients that have tasks."""
+    """``optional``: a call that takes longer than ``timeouts.task_after`` becomes a task, if the client supports tasks;
+    ``never``: it stays a call."""
 
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     """The revision to speak with it; unset: the newest that both sides know."""
@@ -95,7 +96,7 @@ class MountTable:
     @property
     def entry(self) -> dict[str, Any]:
         """The entry in the form of ``mcpServers``."""
-        settings = {name: value for name in _ENTRY if (value := getattr(self, name)) is not None}
+        settings = {name: value for name in _ENTRY_FIELDS if (value := getattr(self, name)) is not None}
         # Host applications spell this one key differently.
         renamed = {"envFile" if name == "env_file" else name: value for name, value in settings.items()}
         return {key: str(value) if isinstance(value, Path) else value for key, value in renamed.items()}
@@ -112,7 +113,7 @@ class MountTables:
     """The settings of the plugin ``mount``."""
 
     servers: Mapping[str, MountTable] = field(factory=dict)
-    """``[mount]``, by name."""
+    """The tables ``[mount.NAME]``, by name."""
 
 
 @frozen(kw_only=True)

@@ -114,8 +114,8 @@ def _resembles_hook(name: str, function: object) -> bool:
     one."""
     if not inspect.isfunction(function) or hasattr(function, "mcptrio_impl"):
         return False
-    taken = [each for each in inspect.signature(function).parameters if each not in ("self", "cls")]
-    return bool(taken) and set(taken) <= set(inspect.signature(getattr(Hooks, name)).parameters)
+    parameters = [each for each in inspect.signature(function).parameters if each not in ("self", "cls")]
+    return bool(parameters) and set(parameters) <= set(inspect.signature(getattr(Hooks, name)).parameters)
 
 
 def _check_parameters(name: str, hook: str, function: Any) -> None:

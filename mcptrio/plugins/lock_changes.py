@@ -38,7 +38,7 @@ class LockChange:
         return f"{self.plugin}: {_SINGULAR[self.kind]} {self.name}: {self.what}"
 
     @property
-    def is_of_version(self) -> bool:
+    def is_version_change(self) -> bool:
         """True if the change is a new version of the plugin."""
         return self.kind is None and self.what.startswith("version ")
 
@@ -48,13 +48,13 @@ def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
 
     Plugins without a distribution and without entries, such as the middleware of mcptrio, are left out.
     """
-    found = {
+    entries = {
         name: _lock_entry(plugin, catalog)
         for name, plugin in sorted(plugins.items())
         if plugin.state in ("loaded", "running")
     }
     return ToolLock(
-        plugins={name: each for name, each in found.items() if each.distribution or any(each.offers.values())}
+        plugins={name: each for name, each in entries.items() if each.distribution or any(each.offers.values())}
     )
 
 
@@ -66,10 +66,10 @@ def changes_since(
     Args:
         ignored: Plugins that the command's options leave out.
     """
-    now = lock_of(catalog, plugins)
-    for name in sorted({*lock.plugins, *now.plugins} - {*ignored}):
+    current_lock = lock_of(catalog, plugins)
+    for name in sorted({*lock.plugins, *current_lock.plugins} - {*ignored}):
         plugin = plugins.get(name)
-        locked, current = lock.plugins.get(name), now.plugins.get(name)
+        locked, current = lock.plugins.get(name), current_lock.plugins.get(name)
         if current is None:
             if plugin is None:
                 yield LockChange(plugin=name, kind=None, name=None, what="is not installed any more")
@@ -83,7 +83,7 @@ def changes_since(
             change = f"version {locked.version or '-'} has become {current.version or '-'}"
             yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
-            continue  # its entries are known, and are compared, only when it is open
+            continue  # the entries of an isolated plugin are known only while it is open
         # A withheld tool is not offered, so its difference does not reach a client.
         withheld = plugin.withheld if plugin is not None else {}
         for kind in KINDS:

@@ -107,13 +107,13 @@ class PluginManager:
                 if unwanted:
                     plugin.disable()
                     self._add_to_list(plugin)
-                elif self._is_new(plugin):
+                elif self._add_plugin(plugin):
                     self._import(plugin)
 
     def load_file(self, path: Path) -> Plugin:
         """Import one Python file as a plugin, with the name of the file."""
         plugin = Plugin(name=path.stem, load=partial(import_file, path), file=path)
-        if self._is_new(plugin):
+        if self._add_plugin(plugin):
             self._import(plugin)
         return plugin
 
@@ -126,7 +126,7 @@ class PluginManager:
         """
         check_kind(object)
         plugin = Plugin(name=name or getattr(object, "__name__", None) or type(object).__name__, object=object)
-        if self._is_new(plugin):
+        if self._add_plugin(plugin):
             self._adopt(plugin)
         return plugin
 
@@ -347,9 +347,9 @@ class PluginManager:
 
     def _add_to_list(self, plugin: Plugin) -> None:
         """Add a plugin to the list. If its name is taken, its displayed name is ``notes #2``."""
-        taken = self.plugins.get(plugin.name)
-        if taken is not None:
-            plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
+        holder = self.plugins.get(plugin.name)
+        if holder is not None:
+            plugin.refused = f"the name of {plugin.label} is already taken by {holder.label}"
         name, number = plugin.name, 2
         while plugin.name in self.plugins:
             # Its name as an owner changes as well; otherwise its entries would belong to the other plugin.
@@ -357,10 +357,10 @@ class PluginManager:
             number += 1
         self.plugins[plugin.name] = plugin
 
-    def _is_new(self, plugin: Plugin) -> bool:
+    def _add_plugin(self, plugin: Plugin) -> bool:
         """Add a plugin to the list, in quarantine if its name is taken, and return whether the name was free."""
-        taken = self.plugins.get(plugin.name)
-        if taken is None or taken.state == "disabled":
+        holder = self.plugins.get(plugin.name)
+        if holder is None or holder.state == "disabled":
             self.plugins[plugin.name] = plugin
             return True
         self._add_to_list(plugin)

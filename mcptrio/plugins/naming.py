@@ -12,7 +12,7 @@ import re
 __all__ = ["MAX_UNTRUNCATED_CHARS", "is_portable", "prefixed_name"]
 
 MAX_UNTRUNCATED_CHARS = 40
-"""Characters of a tool's name; some hosts, which add their own prefix, truncate longer names."""
+"""Characters of a tool's name. Hosts that add their own prefix truncate longer names."""
 
 _PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

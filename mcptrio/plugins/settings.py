@@ -92,7 +92,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
             ConfigError: A variable is not set, or a file cannot be read; the message names file, line and key.
         """
         table = self.tables.get(plugin, {})
-        return {key: self.resolved(value, ("plugins", plugin, key)) for key, value in table.items()}
+        return {key: self.resolve(value, ("plugins", plugin, key)) for key, value in table.items()}
 
     def __getitem__(self, plugin: str) -> Mapping[str, Any]:
         return self.tables[plugin]

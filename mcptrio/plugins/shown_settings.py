@@ -83,10 +83,12 @@ def shown_settings(
                     name, value, source, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute))
                 )
     else:
-        # The class is unknown or has refused the values, so those in the file are shown.
-        shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(plugin_table)
+        # The class is unknown, or refused the values. In both cases the values in the file are shown.
+        visible_names = (
+            {each.alias or each.name for each in _fields_without_secrets(cls)} if cls is not None else set(plugin_table)
+        )
         for name, value in plugin_table.items():
-            hidden = has_reference(value) or name not in shown
+            hidden = has_reference(value) or name not in visible_names
             yield _shown_setting(name, value, origin(name, with_class=False), is_secret=hidden)
     for attribute in attrs.fields(PluginPolicy):
         source = origin(attribute.name, with_class=True)
@@ -103,7 +105,7 @@ def _shown_setting(name: str, value: Any, origin: str, *, is_secret: bool) -> Sh
     return ShownSetting(name=name, value=text, origin=origin, is_secret=is_secret)
 
 
-def _open_fields(cls: type[Any]) -> Iterator[attrs.Attribute[Any]]:
+def _fields_without_secrets(cls: type[Any]) -> Iterator[attrs.Attribute[Any]]:
     """Yield the fields that are not secret."""
     if attrs.has(cls):
         yield from (each for each in attrs.fields(cls) if not _is_secret(each, _hint(cls, each)))

@@ -48,8 +48,8 @@ class RecordedExchange:
     def target(self) -> str:
         """The name of the tool or prompt, or the URI; empty for other methods."""
         params = self.request.params
-        found = next((params[name] for name in ("name", "uri") if isinstance(params.get(name), str)), "")
-        return str(found)
+        name_or_uri = next((params[name] for name in ("name", "uri") if isinstance(params.get(name), str)), "")
+        return str(name_or_uri)
 
 
 def exchanges_of(entries: Iterable[RecordedEntry]) -> list[RecordedExchange]:

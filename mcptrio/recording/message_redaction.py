@@ -12,7 +12,7 @@ from typing import Any
 from mcptrio.ground.guarded import Done, run_guarded_sync
 from mcptrio.ground.redaction import REDACTED, is_secret_name, redact
 
-__all__ = ["MessageRedactor", "hashed"]
+__all__ = ["MessageRedactor", "short_hash"]
 
 _UNCHECKED = "[redaction failed]"
 _SCHEMAS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
@@ -56,7 +56,7 @@ class MessageRedactor:
         if name == _STATE and isinstance(value, str):
             # The state is sealed, but a reader of the file could repeat the request with it. Its hash still shows which
             # result belongs to the next request.
-            return value if value.startswith(_HASH_MARK) else f"{_HASH_MARK}{hashed(value)}"
+            return value if value.startswith(_HASH_MARK) else f"{_HASH_MARK}{short_hash(value)}"
         if not in_schema and self._is_secret(name):
             return _blank(value)
         return self.clean(value, in_schema=in_schema or name in _SCHEMAS)
@@ -88,7 +88,7 @@ class MessageRedactor:
         return text
 
 
-def hashed(text: str) -> str:
+def short_hash(text: str) -> str:
     """Return a short hash of a text, which is equal in every process."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 

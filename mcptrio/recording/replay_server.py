@@ -101,7 +101,7 @@ class _Connection:
         self._scopes: dict[RequestId, trio.CancelScope] = {}
         self._questions: dict[RequestId, Waiter[None]] = {}
         self._question_count = 0
-        # Separate tasks answer the requests, and the channel takes one message at a time.
+        # Each request is answered in its own task, but only one task at a time may send on the channel.
         self._sending = trio.Lock()
 
     async def read(self) -> None:
@@ -244,7 +244,7 @@ def _response(id: RequestId, message: Mapping[str, Any]) -> Response | ErrorResp
 
 
 def _with_live_id(value: Mapping[str, Any], id: RequestId) -> dict[str, Any]:
-    """Return params or a result of a subscription with the id of the live request."""
+    """Return params or a result. If it belongs to a subscription, its subscription id becomes the live request's id."""
     if subscription_of(value) is None:
         return dict(value)
     return {**value, "_meta": {**value["_meta"], SUBSCRIPTION_ID: id}}

@@ -14,7 +14,7 @@ import trio
 
 from mcptrio.protocol.events import Peer
 from mcptrio.recording.memory_lines import MemoryLines
-from mcptrio.recording.message_redaction import hashed
+from mcptrio.recording.message_redaction import short_hash
 from mcptrio.recording.recorder import Recorder, SessionRecorder
 from mcptrio.recording.sequence import RecordedMessage, sequence_of
 from mcptrio.recording.transcript import RecordedEntry, entry_of
@@ -107,9 +107,9 @@ def recorder_of_session(
     """
     # The name of a session on a socket also contains the client's address.
     via = session.name.partition(" ")[0]
-    # The id is hashed, because a reader of the file could send messages in the session with it.
+    # The id is short_hash, because a reader of the file could send messages in the session with it.
     is_stored = session.is_counted and not session.is_shared
-    name = f"{via}-{hashed(session.id)}" if is_stored else None
+    name = f"{via}-{short_hash(session.id)}" if is_stored else None
     subject = session.principal.subject if session.principal is not None else None
     return recorder.session(via, principal=subject, name=name, on_ended=on_ended)
 

@@ -44,7 +44,11 @@ class RecordedEntry:
     Args:
         number: Counted from 1 in the whole recording.
         t: Seconds since the recording began.
+        at: The date and time, as the recording has it.
         to_server: True for a message of the client.
+        session: The name of the session.
+        principal: The subject of the principal; ``None`` for an anonymous client.
+        via: The transport, or :data:`UPSTREAM` and the name of a mounted server.
         message: The message as JSON.
     """
 
@@ -125,7 +129,7 @@ def is_recording(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         first = file.readline(_MAX_HEADER_BYTES)
-    return not first or _header(first) is not None
+    return not first or _parse_header(first) is not None
 
 
 def read_transcript(path: Path) -> Transcript:
@@ -139,9 +143,9 @@ def read_transcript(path: Path) -> Transcript:
         size = path.stat().st_size + (older.stat().st_size if older.is_file() else 0)
         if size > MAX_READ_BYTES:
             raise ConfigError(f"{path}: expected at most {MAX_READ_BYTES} bytes, got {size}")
-        header = _first_header(path)
+        header = _read_header(path)
         parts = [path]
-        if older.is_file() and is_recording(older) and _first_header(older).get("run") == header.get("run"):
+        if older.is_file() and is_recording(older) and _read_header(older).get("run") == header.get("run"):
             parts.insert(0, older)
         lines = [line for part in parts for line in part.read_bytes().splitlines() if line]
     except OSError as error:
@@ -149,7 +153,7 @@ def read_transcript(path: Path) -> Transcript:
     entries: list[RecordedEntry] = []
     dropped = unreadable = 0
     for line in lines:
-        value = _object(line)
+        value = _parse_object(line)
         if value is None:
             unreadable += 1
         elif FORMAT in value:
@@ -170,9 +174,9 @@ def read_transcript(path: Path) -> Transcript:
     )
 
 
-def _first_header(path: Path) -> Mapping[str, Any]:
+def _read_header(path: Path) -> Mapping[str, Any]:
     with path.open("rb") as file:
-        header = _header(file.readline(_MAX_HEADER_BYTES))
+        header = _parse_header(file.readline(_MAX_HEADER_BYTES))
     if header is None:
         raise ConfigError(f"{path}: expected a recording that --record has written, got another file")
     if header[FORMAT] != FORMAT_VERSION:
@@ -183,12 +187,12 @@ def _first_header(path: Path) -> Mapping[str, Any]:
     return header
 
 
-def _header(line: bytes) -> Mapping[str, Any] | None:
-    value = _object(line)
+def _parse_header(line: bytes) -> Mapping[str, Any] | None:
+    value = _parse_object(line)
     return value if value is not None and FORMAT in value else None
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _parse_object(line: bytes) -> dict[str, Any] | None:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:

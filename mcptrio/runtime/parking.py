@@ -68,8 +68,8 @@ class ParkedHandlers:
             return False
         while len(self._parked) >= self._limit:
             # Evicting from the caller with the most handlers prevents that one caller evicts the handlers of others.
-            most = max(self._callers.values(), key=len)
-            self._take(next(iter(most))).run.cancel("evicted: too many handlers wait for an answer")
+            largest_queue = max(self._callers.values(), key=len)
+            self._take(next(iter(largest_queue))).run.cancel("evicted: too many handlers wait for an answer")
         self._parked[ticket] = _Entry(run, caller, session)
         self._callers.setdefault(caller, OrderedDict())[ticket] = None
         return True

@@ -66,7 +66,7 @@ class Supervisor:
         custom: The methods of plugins, by name.
         listeners: The listeners of plugins for notifications, by method.
         state: The state that requests share.
-        serves: Returns whether a capability is advertised.
+        serves: Returns whether the server advertises a capability.
         param_headers: Returns the parameter headers of a tool, from header to path.
         missing_scopes: Returns the scopes that a principal lacks for a message.
         route: Returns the ASGI application of a plugin at a path, or ``None``.
@@ -149,11 +149,11 @@ class Supervisor:
             await self.works.wait_ended()
         if tasks is not None:
             await tasks.finish()
-        await self._answer_the_rest()
+        await self._fail_remaining_requests()
         for session in list(self.sessions):
             session.end("the server is stopping")
 
-    async def _answer_the_rest(self) -> None:
+    async def _fail_remaining_requests(self) -> None:
         """Fail the requests of shared channels that have not ended in time."""
         # Over HTTP, the exchange of each request sends the error.
         late = [scope for session in self.sessions if session.is_shared for scope in session.in_flight.values()]
@@ -188,7 +188,7 @@ class Supervisor:
         """Pass all messages of a session to a tap from now on, including those of requests in flight."""
         session.add_tap(tap)
         for scope in session.in_flight.values():
-            # Requests with such a sink already use the list of taps.
+            # A TappedSink and a BatchOutlet already use the session's list of taps.
             if not isinstance(scope.outlet, TappedSink | BatchOutlet):
                 scope.outlet = session.tapped(scope.outlet)
                 if isinstance(scope.progress, ProgressReporter):

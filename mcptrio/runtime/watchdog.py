@@ -29,7 +29,7 @@ _JOIN_TIMEOUT: Final = 1.0
 """Seconds for the thread to end."""
 _REAL_CLOCK: Final = "trio._core._run"
 """The module of Trio's default clock, whose class is not public."""
-_FRAMES: Final = 200
+_MAX_FRAMES: Final = 200
 """Innermost frames of the stack that are searched for one that has an owner."""
 
 
@@ -99,7 +99,7 @@ class _Watch:
         """Return a description of the innermost frame that has an owner, or else of the innermost frame."""
         frame: FrameType | None = sys._current_frames().get(self._loop)
         innermost = frame
-        for _ in range(_FRAMES):
+        for _ in range(_MAX_FRAMES):
             if frame is None:
                 break
             owner = self._owner_of(frame.f_code.co_filename)

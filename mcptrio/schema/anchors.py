@@ -50,12 +50,12 @@ def anchor_patterns(annotation: Any) -> Any:
         for meta in metas:
             inner = Annotated[inner, meta]
         return inner
-    made = tuple(anchor_patterns(argument) for argument in arguments)
-    if all(new is old for new, old in zip(made, arguments, strict=True)):
+    anchored = tuple(anchor_patterns(argument) for argument in arguments)
+    if all(new is old for new, old in zip(anchored, arguments, strict=True)):
         return annotation
     if origin in (typing.Union, types.UnionType):
-        return functools.reduce(operator.or_, made)
-    return origin[made]
+        return functools.reduce(operator.or_, anchored)
+    return origin[anchored]
 
 
 # Private
@@ -65,6 +65,6 @@ def _meta(item: Any) -> Any:
     # If the object stays the same, the annotation need not be rebuilt.
     if not isinstance(item, msgspec.Meta) or item.pattern is None or "$" not in item.pattern:
         return item
-    kept: dict[str, Any] = {name: getattr(item, name) for name in _FIELDS}
+    other_fields: dict[str, Any] = {name: getattr(item, name) for name in _FIELDS}
     pattern = "".join(f"${_NO_LINE_END}" if part == "$" else part for part in _PART.findall(item.pattern))
-    return msgspec.Meta(pattern=pattern, extra_json_schema=item.extra_json_schema, extra=item.extra, **kept)
+    return msgspec.Meta(pattern=pattern, extra_json_schema=item.extra_json_schema, extra=item.extra, **other_fields)

@@ -102,9 +102,11 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
 
     # Generated structs and enums are described too, to learn the names that msgspec gives to their definitions.
     classes = [*mapper.generated, *mapper.enums]
-    shown, made = msgspec.json.schema_components([*msgspec_types, *classes], schema_hook=describe_foreign)
+    shown, msgspec_definitions = msgspec.json.schema_components(
+        [*msgspec_types, *classes], schema_hook=describe_foreign
+    )
     # _with_ordered_choices() copies, because msgspec may use one dict in several places.
-    schemas, definitions = _with_ordered_choices(list(shown)), _with_ordered_choices(made)
+    schemas, definitions = _with_ordered_choices(list(shown)), _with_ordered_choices(msgspec_definitions)
     names_of = [definition_name(schema["$ref"]) for schema in schemas[len(msgspec_types) :]]
     if unknown := definitions.keys() - set(names_of):
         # msgspec would make instances of this class without calling __init__, and set its private fields.
@@ -227,10 +229,10 @@ def _add_defaults(generated: GeneratedStruct, definition: dict[str, Any]) -> Non
     """Add the defaults and descriptions of the class for which a struct was generated; the struct has neither."""
     if definition.get("required") == []:
         del definition["required"]
-    shown: Any = definition.get("prefixItems") or definition.get("properties", {})
+    members: Any = definition.get("prefixItems") or definition.get("properties", {})
     for number, field in enumerate(generated.fields):
         # An array may have fewer items than fields. Fields with defaults are last, so both are aligned at their ends.
-        place = shown[field.key if isinstance(shown, dict) else number - len(generated.fields)]
+        place = members[field.key if isinstance(members, dict) else number - len(generated.fields)]
         # A factory may return another value each time, so its default is added only if it is an empty container.
         if field.default is not None and (not field.is_factory or field.default in _EMPTY):
             add_default(place, field.default())

@@ -64,63 +64,63 @@ class _Repairs:
             return dict(value)
         properties, others = schema.get("properties"), schema.get("additionalProperties")
         required = schema.get("required")
-        kept: dict[str, Any] = {}
+        repaired_members: dict[str, Any] = {}
         for name, each in value.items():
             part = properties.get(name, others) if isinstance(properties, dict) else others
             member_path = f"{path}.{name}" if path else name
             if not isinstance(part, dict):
-                kept[name] = each
+                repaired_members[name] = each
             elif each is None and not (isinstance(required, list) and name in required):
                 types = self._types(part)
                 if types is None or "null" in types:
-                    kept[name] = each
+                    repaired_members[name] = each
                 else:
                     self.paths.append(member_path)
             else:
-                kept[name] = self._value(each, part, member_path, depth + 1)
-        return kept
+                repaired_members[name] = self._value(each, part, member_path, depth + 1)
+        return repaired_members
 
     def _value(self, value: Any, schema: Schema, path: str, depth: int) -> Any:
         types = self._types(schema)
         if types is None or depth >= _MAX_DEPTH:
             return value
-        wanted = types - {"null"}
+        non_null_types = types - {"null"}
         if not _has_type(value, types):
-            repaired = self._repair(value, wanted, schema)
+            repaired = self._repair(value, non_null_types, schema)
             if repaired is _UNCHANGED:
                 return value
             self.paths.append(path)
             value = repaired
-        if isinstance(value, dict) and wanted == {"object"}:
+        if isinstance(value, dict) and non_null_types == {"object"}:
             return self.object(value, self._part_of_type(schema, "object"), path, depth)
-        if isinstance(value, list) and wanted == {"array"}:
+        if isinstance(value, list) and non_null_types == {"array"}:
             items = self._part_of_type(schema, "array").get("items")
             if isinstance(items, dict):
                 return [self._value(each, items, f"{path}[{at}]", depth + 1) for at, each in enumerate(value)]
         return value
 
-    def _repair(self, value: Any, wanted: set[str], schema: Schema) -> Any:
-        if isinstance(value, str) and "string" not in wanted:
+    def _repair(self, value: Any, types: set[str], schema: Schema) -> Any:
+        if isinstance(value, str) and "string" not in types:
             text = value.strip()
-            if wanted == {"integer"} and _INTEGER.fullmatch(text):
+            if types == {"integer"} and _INTEGER.fullmatch(text):
                 return int(text)
-            if wanted and wanted <= {"integer", "number"} and "number" in wanted and _NUMBER.fullmatch(text):
+            if types and types <= {"integer", "number"} and "number" in types and _NUMBER.fullmatch(text):
                 return int(text) if _INTEGER.fullmatch(text) else float(text)
-            if wanted == {"boolean"} and text in ("true", "false"):
+            if types == {"boolean"} and text in ("true", "false"):
                 return text == "true"
-            if wanted and wanted <= {"array", "object"}:
+            if types and types <= {"array", "object"}:
                 parsed = _json_of(text)
-                if parsed is not _UNCHANGED and _has_type(parsed, wanted):
+                if parsed is not _UNCHANGED and _has_type(parsed, types):
                     return parsed
         # Only integers become strings: a boolean or a float has several text forms. A string with a format, such as
         # a date, cannot be an integer.
-        if wanted == {"string"} and type(value) is int and abs(value) < _INTEGER_BOUND:
+        if types == {"string"} and type(value) is int and abs(value) < _INTEGER_BOUND:
             part = self._part_of_type(schema, "string")
             return _UNCHANGED if "format" in part or "contentEncoding" in part else str(value)
-        if wanted == {"array"} and value is not None and not isinstance(value, list):
+        if types == {"array"} and value is not None and not isinstance(value, list):
             items = self._part_of_type(schema, "array").get("items")
-            types = self._types(items) if isinstance(items, dict) else None
-            if types is not None and _has_type(value, types):
+            item_types = self._types(items) if isinstance(items, dict) else None
+            if item_types is not None and _has_type(value, item_types):
                 return [value]
         return _UNCHANGED
 

@@ -46,7 +46,7 @@ def parse_docstring(text: str | None) -> Docstring:
     if not text:
         return Docstring("", {})
     lines = inspect.cleandoc(text).splitlines()
-    kept: list[str] = []
+    description_lines: list[str] = []
     parameters: dict[str, str] = {}
     index = 0
     while index < len(lines):
@@ -69,10 +69,10 @@ def parse_docstring(text: str | None) -> Docstring:
                 parameters.setdefault(name, _one_line([field["text"] or "", *lines[index + 1 : end]]))
             index = end
         else:
-            kept.append(lines[index])
+            description_lines.append(lines[index])
             index += 1
     # Between removed sections, several blank lines are left.
-    description = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in kept)).strip()
+    description = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in description_lines)).strip()
     return Docstring(description, {name: sentence for name, sentence in parameters.items() if sentence})
 
 

@@ -158,15 +158,15 @@ def _of_class(cls: Any) -> ElicitationForm:
     document = description.to_document()
     exact = ExactValues.of(document)
     is_array = "prefixItems" in document
-    shown = document.get("properties", {})
+    member_schemas = document.get("properties", {})
     required = list(document.get("required", ()))
     if is_array:
-        shown = dict(zip((field.key for field in fields), document["prefixItems"], strict=True))
+        member_schemas = dict(zip((field.key for field in fields), document["prefixItems"], strict=True))
         required = [field.key for field in fields if field.is_required]
     properties: dict[str, Any] = {}
     absent: dict[str, None] = {}
     for field in fields:
-        schema = _with_default(shown[field.key], field)
+        schema = _with_default(member_schemas[field.key], field)
         properties[field.key], is_optional = _field(field.name, field.hint, schema, document)
         if is_optional and field.key in required:
             required.remove(field.key)

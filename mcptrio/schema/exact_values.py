@@ -123,7 +123,9 @@ class ExactValues:
 
 def _needs_checks(schema: Any) -> bool:
     if isinstance(schema, Mapping):
-        return any(schema.get(key) == wanted for key, wanted in _CHECKED) or any(map(_needs_checks, schema.values()))
+        return any(schema.get(key) == checked_value for key, checked_value in _CHECKED) or any(
+            map(_needs_checks, schema.values())
+        )
     return isinstance(schema, list) and any(map(_needs_checks, schema))
 
 

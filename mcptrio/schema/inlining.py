@@ -31,11 +31,15 @@ def inline_definitions(
         schemas: Schemas with references of the form ``#/$defs/NAME``.
         definitions: The schemas by name.
     """
-    kept = {name for name in definitions if _reaches(name, name, definitions)}
+    recursive_names = {name for name in definitions if _reaches(name, name, definitions)}
     try:
         budget = _SizeBudget()
-        inlined = [_inline(schema, definitions, kept, budget) for schema in schemas]
-        rest = {name: _inline(definitions[name], definitions, kept, budget) for name in definitions if name in kept}
+        inlined = [_inline(schema, definitions, recursive_names, budget) for schema in schemas]
+        rest = {
+            name: _inline(definitions[name], definitions, recursive_names, budget)
+            for name in definitions
+            if name in recursive_names
+        }
     except _BudgetExceeded:
         # A schema in which only some references are replaced is harder to read than either form.
         return list(schemas), dict(definitions)
@@ -58,18 +62,20 @@ class _SizeBudget:
             raise _BudgetExceeded
 
 
-def _inline(schema: Any, definitions: Mapping[str, Any], kept: set[str], budget: _SizeBudget) -> Any:
+def _inline(schema: Any, definitions: Mapping[str, Any], recursive_names: set[str], budget: _SizeBudget) -> Any:
     if isinstance(schema, list | tuple):
         budget.take(len(schema))
-        return [_inline(each, definitions, kept, budget) for each in schema]
+        return [_inline(each, definitions, recursive_names, budget) for each in schema]
     if not isinstance(schema, dict):
         return schema
     budget.take(len(schema))
     name = _referenced_name(schema)
-    if name is None or name in kept or name not in definitions:
-        return {key: _inline(value, definitions, kept, budget) for key, value in schema.items()}
-    siblings = {key: _inline(value, definitions, kept, budget) for key, value in schema.items() if key != "$ref"}
-    definition = _inline(definitions[name], definitions, kept, budget)
+    if name is None or name in recursive_names or name not in definitions:
+        return {key: _inline(value, definitions, recursive_names, budget) for key, value in schema.items()}
+    siblings = {
+        key: _inline(value, definitions, recursive_names, budget) for key, value in schema.items() if key != "$ref"
+    }
+    definition = _inline(definitions[name], definitions, recursive_names, budget)
     if not isinstance(definition, dict):  # true or false
         return {"allOf": [definition], **siblings} if siblings else definition
     definition.pop("title", None)  # the name of a class, which is useful in `$defs` only
@@ -79,13 +85,13 @@ def _inline(schema: Any, definitions: Mapping[str, Any], kept: set[str], budget:
     return {**definition, **siblings}
 
 
-def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
+def _reaches(start: str, target: str, definitions: Mapping[str, Any]) -> bool:
     """Return whether a definition refers to another, directly or indirectly."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:
         for name in references_in(definitions.get(waiting.pop())):
-            if name == wanted:
+            if name == target:
                 return True
             if name not in seen:
                 seen.add(name)

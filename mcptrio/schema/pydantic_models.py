@@ -26,8 +26,8 @@ def name_models(models: Sequence[type]) -> dict[type, str]:
     """Return a unique name for each model, for ``$defs``."""
     names: dict[type, str] = {}
     for cls in models:
-        taken = set(names.values())
-        name = cls.__name__ if cls.__name__ not in taken else f"{cls.__module__}.{cls.__qualname__}"
+        used_names = set(names.values())
+        name = cls.__name__ if cls.__name__ not in used_names else f"{cls.__module__}.{cls.__qualname__}"
         names[cls] = name
     return names
 
@@ -83,13 +83,13 @@ def _without_titles(schema: Any) -> Any:
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in schema.items():
         # The keys of these objects are names, not keywords.
         if key in ("properties", "$defs", "patternProperties"):
-            kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
+            members[key] = {name: _without_titles(inner) for name, inner in value.items()}
         elif key in ("default", "const", "enum", "examples"):
-            kept[key] = value
+            members[key] = value
         elif key != "title":
-            kept[key] = _without_titles(value)
-    return kept
+            members[key] = _without_titles(value)
+    return members

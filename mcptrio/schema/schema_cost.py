@@ -3,7 +3,7 @@
 Validation uses this before it compiles a schema. The cost is computed from the schema alone; nothing is evaluated or
 fetched.
 
-The number of subschemas does not suffice. Twenty definitions of which each refers twice to the next cause a million
+The number of subschemas does not suffice. Twenty definitions, each with two references to the next one, cause a million
 evaluations (2 ** 20), and a recursive ``anyOf`` multiplies them with every level of the instance. The cost counts both.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);
@@ -69,8 +69,8 @@ class _EvaluationCounter:
     Members of an object and items of an array are counted separately, because a value has only one of the two.
     """
 
-    def __init__(self, most: int, previous: dict[int, int] | None) -> None:
-        self._max = most
+    def __init__(self, max_count: int, previous: dict[int, int] | None) -> None:
+        self._max = max_count
         self._previous = previous
         self._pairs: dict[int, tuple[int, int]] = {}
         self._chain: set[int] = set()
@@ -153,7 +153,9 @@ class SchemaCost:
                     base = urldefrag(urljoin(base, identifier)).url
                     self._resources[base] = subschema
             if subschema.get("$schema", dialect) != dialect:
-                raise ValueError("schema: a subschema in another dialect than the whole is not supported")
+                raise ValueError(
+                    "schema: expected the dialect of the whole schema in all subschemas, got another `$schema`"
+                )
             self._bases[id(subschema)] = base
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(name := subschema.get(keyword), str):

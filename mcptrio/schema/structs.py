@@ -1,9 +1,9 @@
 """Makes msgspec structs for authors' classes, with only the fields that a peer may see or set.
 
-:mod:`mcptrio.schema.annotations` uses this. For an author's class, msgspec would set attributes without calling
-``__init__``: also private fields and fields with ``init=False``, and without converters. Instead, msgspec converts
-a JSON value to a struct with the fields of the class, and the class is then called with these values. Schema and
-conversion use the same struct, so they agree about the fields.
+:mod:`mcptrio.schema.annotations` uses this. msgspec could convert JSON to an author's class itself, but it would not
+call ``__init__``: a peer could set private fields and fields with ``init=False``, and converters would not run.
+Instead, msgspec converts the JSON value to a struct with the fields of the class, and this module calls the class with
+the values of the struct. Schema and conversion use the same struct, so they agree about the fields.
 
 Source: msgspec, "Structs", ``defstruct``.
 """
@@ -182,7 +182,7 @@ class StructMapper:
             if isinstance(member, type) and member in self.generated and not _is_distinct(member)
         ]
         if len(untagged) > 1:
-            raise TypeError(f"a union may not contain more than one class with fields, got {', '.join(untagged)}")
+            raise TypeError(f"expected at most one class with fields in a union, got {', '.join(untagged)}")
 
     def _struct(self, annotation: Any) -> type:
         known = self._structs.get(annotation)
@@ -220,7 +220,7 @@ class StructMapper:
             steps=tuple((f"f{number}", field.argument, field.key) for number, field in enumerate(fields)),
             make=dict if typing.is_typeddict(cls) else cls,
         )
-        # msgspec reads them when the struct is first used.
+        # msgspec reads the annotations when the struct is first used, so they can be set after it was created.
         hints = {f"f{number}": self.to_msgspec(field.hint) for number, field in enumerate(fields)}
         struct.__annotations__.update(hints)
         return struct
@@ -240,8 +240,8 @@ class StructMapper:
     def _restore_at(self, step: str | int, value: Any) -> Any:
         try:
             return self.restore(value)
-        except ConstructionError as misfit:
-            misfit.path.append(step)
+        except ConstructionError as error:
+            error.path.append(step)
             raise
 
 
@@ -332,8 +332,8 @@ def _attrs_field(field: Any) -> Field:
         # The factory needs an instance, so the schema has no default.
         factory = default.factory if not default.takes_self else _no_default
         default = attrs.NOTHING
-    made = _field(field.name, field.name, default, factory, attrs.NOTHING, field.init)
-    return attrs.evolve(made, argument=field.alias)
+    generic_field = _field(field.name, field.name, default, factory, attrs.NOTHING, field.init)
+    return attrs.evolve(generic_field, argument=field.alias)
 
 
 def _no_default() -> Any:
@@ -345,24 +345,24 @@ def _identity(value: Any) -> Any:
 
 
 def _field(name: str, key: str, default: Any, factory: Any, missing: Any, is_init: bool = True) -> Field:
-    made: Callable[[], Any] | None = None
+    make_default: Callable[[], Any] | None = None
     if factory is not missing:
-        made = factory
+        make_default = factory
     elif default is not missing:
-        made = functools.partial(_identity, default)
+        make_default = functools.partial(_identity, default)
     return Field(
         name=name,
         key=key,
         argument=name,
         hint=Any,
-        default=made,
-        is_required=made is None,
+        default=make_default,
+        is_required=make_default is None,
         is_factory=factory is not missing,
         is_init=is_init,
     )
 
 
-def _check_init(cls: type, shown: Sequence[Field]) -> None:
+def _check_init(cls: type, accepted_fields: Sequence[Field]) -> None:
     if not attrs.has(cls) and not dataclasses.is_dataclass(cls):
         return
     for field in _fields(cls):
@@ -374,7 +374,7 @@ def _check_init(cls: type, shown: Sequence[Field]) -> None:
     # A class with **kwargs accepts every field.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
-    names = {field.argument for field in shown}
+    names = {field.argument for field in accepted_fields}
     for name, parameter in parameters.items():
         is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
         if is_needed and name not in names:
@@ -400,9 +400,11 @@ def _bindings(annotation: Any) -> Mapping[Any, Any]:
             if parent is None or parent is typing.Generic:
                 continue
             for variable, argument in zip(getattr(parent, "__parameters__", ()), get_args(base), strict=False):
-                meaning = _substitute(argument, bound)
-                if bound.setdefault(variable, meaning) != meaning:
-                    raise TypeError(f"{annotation!r}: the type variable {variable} has two meanings among its bases")
+                bound_type = _substitute(argument, bound)
+                if bound.setdefault(variable, bound_type) != bound_type:
+                    raise TypeError(
+                        f"{annotation!r}: the type variable {variable} has two different types in its bases"
+                    )
             queue.append(parent)
     return bound
 

@@ -76,7 +76,7 @@ class URITemplate:
         spans = self._part_spans(uri)
         if spans is None:
             return None
-        found: dict[str, str | list[str] | None] = {}
+        values_by_name: dict[str, str | list[str] | None] = {}
         for part, (start, end) in zip(self._parts, spans, strict=True):
             if isinstance(part, Literal):
                 continue
@@ -86,10 +86,10 @@ class URITemplate:
             for name, value in values.items():
                 if value is not None and not _is_safe(part, value):
                     return None
-                if name in found and found[name] != value:
+                if name in values_by_name and values_by_name[name] != value:
                     return None  # the variable occurs twice, with different values
-                found[name] = value
-        return found
+                values_by_name[name] = value
+        return values_by_name
 
     def _expressions(self) -> Iterable[Expression]:
         return (part for part in self._parts if isinstance(part, Expression))
@@ -167,7 +167,8 @@ def _reachable_ends(part: Part, uri: str, starts: bytearray) -> bytearray:
 def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
     """Return the start of the match of a part that ends at ``end``.
 
-    It is the latest possible start, except that an expression with an operator is rather present than absent.
+    It is the latest possible start. An expression with an operator matches an empty text only if nothing else is
+    possible.
     """
     if isinstance(part, Literal):
         return end - len(part.text)
@@ -178,7 +179,8 @@ def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
         if not mark and starts[position]:
             return position
         if mark and uri[position] == mark and starts[position]:
-            # There is one piece for each variable; with names, as many as have names of this expression.
+            # Without names, there is one piece for each variable. With names, every piece whose name is in this
+            # expression belongs to it.
             piece = uri[position + 1 : end].partition(part.operator.separator)[0]
             if part.operator.named and piece.partition("=")[0] not in names:
                 return chosen if starts[chosen] else position

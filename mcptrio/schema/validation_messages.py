@@ -72,8 +72,8 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
         return InvalidParams(f"unknown {noun} `{name}`{where}{suggest(field['name'], known)}")
     if text.startswith("Invalid enum value"):
         choices = expected.get("enum") or [option.get("const") for option in expected.get("oneOf", ())]
-        wanted = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
-        return InvalidParams(f"expected {wanted}{where}{got}")
+        expected_values = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
+        return InvalidParams(f"expected {expected_values}{where}{got}")
     if match := _EXPECTED.match(text):
         limit = remove_anchors(match["limit"].replace("that's ", "that is "))
         if " length " in limit and not is_key:

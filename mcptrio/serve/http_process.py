@@ -73,7 +73,7 @@ class HTTPProcess:
     def _report_ready(self, urls: list[str]) -> None:
         assert self.worker is not None, "only a worker has a parent to notify"
         self.worker.release()
-        self.worker.ready(urls)
+        self.worker.report_ready(urls)
 
     def _sockets(self, stopping: WorkerShutdown | None) -> HTTPSockets:
         tls = None if self.certificates is None else self.certificates.context

@@ -136,9 +136,9 @@ def _truncate(status: ServerStatus) -> ServerStatus:
     requests = 0
     # Sessions with the oldest requests first, because an operator looks for requests that hang.
     for session in sorted(status.sessions, key=_oldest, reverse=True)[:_MAX_SESSIONS]:
-        kept = session.requests[: max(0, _MAX_REQUESTS - requests)]
-        requests += len(kept)
-        sessions.append(evolve(session, requests=kept))
+        requests_of_session = session.requests[: max(0, _MAX_REQUESTS - requests)]
+        requests += len(requests_of_session)
+        sessions.append(evolve(session, requests=requests_of_session))
     return evolve(
         status,
         plugins=tuple(evolve(plugin, offers={}, withheld={}, warnings=()) for plugin in status.plugins),

@@ -58,18 +58,18 @@ async def serve_process(
         task_status: Started once the server is open, with an empty list.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:
-        made = make()
+        server = make()
         principal = await identify() if identify is not None else None
         async with open_hidden_nursery() as nursery:
             if shutdown is not None:
-                nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
+                nursery.start_soon(_stop_after, shutdown, server, nursery.cancel_scope)
             async with AsyncExitStack() as stack:
                 if stores is not None:
-                    made.use_stores(await stack.enter_async_context(stores))
-                await stack.enter_async_context(made.open())
+                    server.use_stores(await stack.enter_async_context(stores))
+                await stack.enter_async_context(server.open())
                 task_status.started([])
                 with trace_channel(Network("pipe")):
-                    await made.supervisor.serve(
+                    await server.supervisor.serve(
                         channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
                     )
 

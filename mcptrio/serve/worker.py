@@ -33,12 +33,12 @@ __all__ = ["LINK_VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "c
 LINK_VARIABLE: Final = "MCPTRIO_WORKER"
 """The environment variable with the descriptor of a worker's link."""
 
-# Seconds beyond the shutdown timeout for connections, lifespans and the interpreter, after the parent has ended.
+# Seconds that a worker without a parent has in addition to the shutdown timeout, to close connections, leave lifespans
+# and end the interpreter.
 _EXIT_TIMEOUT: Final = 3.0
-# Seconds that replace an infinite shutdown timeout, after the parent has ended.
+# The shutdown timeout of a worker without a parent, if the configured one is longer or infinite.
 _MAX_SHUTDOWN_SECONDS: Final = 3600.0
-
-
+# The fields of WorkerStart that are sent as JSON without conversion.
 _PLAIN_FIELDS: Final = ("number", "sockets", "counters", "index", "folder", "last_request_timeout", "shutdown")
 
 
@@ -111,7 +111,7 @@ class WorkerProcess:
         for number in self.start_parameters.sockets:
             os.close(number)
 
-    def ready(self, urls: list[str]) -> None:
+    def report_ready(self, urls: list[str]) -> None:
         """Report to the parent that this worker serves requests."""
         self._link.queue(FrameKind.READY, "\n".join(urls).encode())
 
@@ -120,12 +120,12 @@ class WorkerProcess:
         stopping = WorkerShutdown(leaving=trio.Event(), shutdown=shutdown)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
-            nursery.start_soon(self._receive_orders, stopping)
+            nursery.start_soon(self._receive_frames, stopping)
             nursery.start_soon(self._send_alive)
             await serve(stopping)
             nursery.cancel_scope.cancel()
 
-    async def _receive_orders(self, stopping: WorkerShutdown) -> None:
+    async def _receive_frames(self, stopping: WorkerShutdown) -> None:
         async with trio.open_nursery() as nursery:
             try:
                 while True:
@@ -190,7 +190,7 @@ def _end_with_parent(fd: int, start_parameters: WorkerStart) -> None:
     if start_parameters.folder is not None:
         # Open files in the folder stay usable, and no other process is left to remove it.
         shutil.rmtree(Path(start_parameters.folder), ignore_errors=True)
-    # The orderly shutdown of process.run; if it takes too long, the process exits below.
+    # The signal starts the orderly shutdown. If that takes too long, the process exits below.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(min(start_parameters.shutdown, _MAX_SHUTDOWN_SECONDS) + _EXIT_TIMEOUT)
     os._exit(128 + signal.SIGTERM)

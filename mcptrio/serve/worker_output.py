@@ -1,4 +1,4 @@
-"""The standard error of workers, copied line by line to the parent's with the number of the worker.
+"""Copies the standard error of workers to that of the parent, and puts the number of the worker before each line.
 
 One task reads from each worker, and one task writes for all.
 """
@@ -52,7 +52,7 @@ class SharedStderr:
 
     async def run(self) -> None:
         """Write until cancelled, then write the queued lines for at most a second."""
-        writer = _open_own()
+        writer = _open_stderr()
         try:
             while True:
                 await self._waiting.wait()
@@ -96,7 +96,7 @@ class WorkerStderr:
         self._reader = open_reader(fd)
         self._output = output
         self._prefix = f"[worker {number}] ".encode()
-        self._member = f'{{"worker": {number}, '.encode() if as_json else None
+        self._json_prefix = f'{{"worker": {number}, '.encode() if as_json else None
         self._line = b""
         # Shielded, because a worker that cannot write its last lines would not end.
         self._scope = trio.CancelScope(shield=True)
@@ -104,7 +104,7 @@ class WorkerStderr:
         self.last_lines: deque[bytes] = deque(maxlen=_MAX_LAST_LINES)
         self.ended = trio.Event()
 
-    async def listen(self) -> None:
+    async def copy(self) -> None:
         """Read until the end of the pipe, or until :meth:`close`."""
         try:
             with self._scope:
@@ -135,13 +135,13 @@ class WorkerStderr:
         if not line or line.isspace():
             return
         self.last_lines.append(line[:_MAX_LINE_BYTES])
-        if self._member is not None and line.startswith(b'{"'):
-            self._output.write(self._member + line[1:])
+        if self._json_prefix is not None and line.startswith(b'{"'):
+            self._output.write(self._json_prefix + line[1:])
         else:
             self._output.write(self._prefix + line)
 
 
-def _open_own() -> ByteWriter | None:
+def _open_stderr() -> ByteWriter | None:
     if sys.__stderr__ is None:
         # Python found no standard error at its start, so descriptor 2 may belong to something else.
         return None

@@ -315,9 +315,9 @@ class WorkerPool:
         """
         self._started += 1
         with ExitStack() as theirs, ExitStack() as ours:
-            link, there = socket.socketpair()
+            link, worker_end = socket.socketpair()
             ours.callback(link.close)
-            theirs.callback(there.close)
+            theirs.callback(worker_end.close)
             read, write = os.pipe()
             ours.callback(os.close, read)
             theirs.callback(os.close, write)
@@ -326,8 +326,8 @@ class WorkerPool:
                 self._plan.command,
                 stdin=subprocess.DEVNULL,
                 stderr=write,
-                env={**os.environ, LINK_VARIABLE: str(there.fileno())},
-                pass_fds=(there.fileno(), self._counters.fd, *sockets),
+                env={**os.environ, LINK_VARIABLE: str(worker_end.fileno())},
+                pass_fds=(worker_end.fileno(), self._counters.fd, *sockets),
                 # Ctrl-C in the terminal reaches only the parent, which ends the workers. The process group allows
                 # signalling processes that a worker leaves behind.
                 start_new_session=True,
@@ -359,7 +359,7 @@ class WorkerPool:
         """Manage a worker from its start to its end. Cancellation ends the worker."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(worker.stderr.listen)
+                nursery.start_soon(worker.stderr.copy)
                 nursery.start_soon(worker.link.send)
                 nursery.start_soon(self._receive_messages, worker)
                 nursery.start_soon(self._watch_start, worker)

@@ -65,7 +65,8 @@ class SettingsReader:
         folder: The folder of relative paths.
         error: Returns the error about a key.
         environ: The environment; by default that of the process when a table is read.
-        tables_with: Returns the tables that have a setting of a name, for the error about an unknown setting.
+        tables_with: Returns the tables that have a setting with a given name. The error about a setting in the wrong
+            table names them.
     """
 
     folder: Path = attrs.field(factory=Path)
@@ -110,7 +111,7 @@ class SettingsReader:
                 if has_reference(value):
                     # A value that came from a variable or a file may be a secret, so errors do not show it.
                     hidden.add(name)
-                value = self.resolved(value, place)
+                value = self.resolve(value, place)
                 settings[name] = self._convert(value, hint, place, expected[name], hidden=name in hidden)
         try:
             return cls(**settings)
@@ -129,27 +130,25 @@ class SettingsReader:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error
 
-    def resolved(self, value: Any, where: Key) -> Any:
+    def resolve(self, value: Any, where: Key) -> Any:
         """Return a value with its references to variables and files replaced.
 
         Raises:
             ConfigError: A variable is not set, or a file cannot be read. The message names file, line and key.
         """
         if isinstance(value, list):
-            return [self.resolved(item, where) for item in value]
+            return [self.resolve(item, where) for item in value]
         if not isinstance(value, dict):
             return value
         if not {_ENV, _FILE} & value.keys():
-            return {key: self.resolved(item, (*where, key)) for key, item in value.items()}
+            return {key: self.resolve(item, (*where, key)) for key, item in value.items()}
         kind = _ENV if _ENV in value else _FILE
         name, unknown = value[kind], value.keys() - {kind, _DEFAULT}
         if unknown or not isinstance(name, str):
             raise self.error(where, f'expected {{ "{kind}" = "…" }}, with or without a default, got {sorted(value)}')
-        found = (
-            self._environ.get(name) if kind == _ENV else self._file_text(name, where, required=_DEFAULT not in value)
-        )
-        if found is not None:
-            return found
+        text = self._environ.get(name) if kind == _ENV else self._file_text(name, where, required=_DEFAULT not in value)
+        if text is not None:
+            return text
         if _DEFAULT in value:
             return value[_DEFAULT]
         raise self.error(where, f"expected the environment variable {name}, which is not set")
@@ -308,7 +307,7 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
     elif kind in (bool, int, float):
         value = text.strip().lower()
         try:
-            # As in TOML, where modes of files are written in octal.
+            # TOML has these prefixes too; the mode of a file is usually written in octal.
             if kind is int and value.startswith(("0o", "0x", "0b")):
                 return int(value, 0)
             return msgspec.convert(value, kind, strict=False)

@@ -106,8 +106,10 @@ def _syntax_error(message: str, text: str) -> tuple[str, int]:
         return problem, max(1, len(lines))
     line, column = lines[int(match[1]) - 1], int(match[2])
     # tomllib reads the beginning of 127.0.0.1 as a number, and expects a line break after it.
-    begun = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
-    value = line[begun.end() :].lstrip() if begun else line[column - 1 :] if problem == "Invalid value" else ""
+    assignment = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
+    value = (
+        line[assignment.end() :].lstrip() if assignment else line[column - 1 :] if problem == "Invalid value" else ""
+    )
     if problem.startswith("Illegal character '\\n'"):
         problem += "; put a quote at the end of the string"
     if _UNQUOTED.match(value):

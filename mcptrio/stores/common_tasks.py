@@ -118,8 +118,8 @@ class CommonTaskStore:
         token = secrets.token_hex(8)
         is_acknowledged = False
         try:
-            kept = self._bounds.task_timeout if keep is None else keep
-            change = await self._engine.create(evolve(record, fence=fence, generation=1), token, kept)
+            keep_seconds = self._bounds.task_timeout if keep is None else keep
+            change = await self._engine.create(evolve(record, fence=fence, generation=1), token, keep_seconds)
             is_acknowledged = True
         except Overloaded:
             is_acknowledged = True
@@ -229,12 +229,12 @@ class CommonTaskStore:
             self._bus.publish(topic, message)
 
 
-def check_task_state(stored: TaskState, wanted: TaskState) -> None:
+def check_task_state(stored: TaskState, new_state: TaskState) -> None:
     """Check a change of state by a process that does not hold the task.
 
     Raises:
         ValueError: Only the holder may make this change.
     """
-    if wanted is not stored and (stored, wanted) != (TaskState.QUEUED, TaskState.ENDED):
+    if new_state is not stored and (stored, new_state) != (TaskState.QUEUED, TaskState.ENDED):
         expected = "QUEUED or ENDED" if stored is TaskState.QUEUED else "RUNNING"
-        raise ValueError(f"state: expected {expected} from a process that does not hold the task, got {wanted.name}")
+        raise ValueError(f"state: expected {expected} from a process that does not hold the task, got {new_state.name}")

@@ -180,27 +180,27 @@ class MemoryEventStore:
         entry = self._stream(session, stream)
         if entry is not None and entry.complete:
             raise ConnectionClosed("the stream is complete")
-        kept = self._sessions.setdefault(session, _Session())
+        session_entry = self._sessions.setdefault(session, _Session())
         self._sessions.move_to_end(session)
         if entry is None:
             self._began += 1
-            entry = kept.streams[stream] = _Stream(self._began, now)
-        kept.streams.move_to_end(stream)
+            entry = session_entry.streams[stream] = _Stream(self._began, now)
+        session_entry.streams.move_to_end(stream)
         entry.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, entry.next)])
         entry.next += len(data)
         entry.touched = now
         entry.complete = last
         entry.will = b"" if last else entry.will if will is None else will
-        self._account(kept, sum(map(len, data)) + len(data) * _EVENT_COST)
+        self._account(session_entry, sum(map(len, data)) + len(data) * _EVENT_COST)
         if len(entry.events) > self._stream_events:
-            self._account(kept, -_drop(entry.events, len(entry.events) - self._stream_events))
+            self._account(session_entry, -_drop(entry.events, len(entry.events) - self._stream_events))
         event = entry.events[-1]
-        while kept.size > self._session_bytes and self._drop_oldest(kept, event):
+        while session_entry.size > self._session_bytes and self._drop_oldest(session_entry, event):
             pass
         self._drop_from_others(event)
         # Expiry needs no task: each append checks the oldest streams of its own session and of the least recently
         # active one.
-        self._drop_aged(kept, now - self._event_timeout)
+        self._drop_aged(session_entry, now - self._event_timeout)
         self._drop_aged(next(iter(self._sessions.values())), now - self._event_timeout)
         return event
 
@@ -227,10 +227,10 @@ class MemoryEventStore:
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
         began = self._stream(session, stream)
-        kept = self._sessions.get(session)
-        if began is None or kept is None:
+        session_entry = self._sessions.get(session)
+        if began is None or session_entry is None:
             return []
-        later = [(entry.number, name) for name, entry in kept.streams.items() if entry.complete]
+        later = [(entry.number, name) for name, entry in session_entry.streams.items() if entry.complete]
         return [name for number, name in sorted(later) if number > began.number]
 
     async def put(self, session: str, message: bytes) -> None:
@@ -245,17 +245,17 @@ class MemoryEventStore:
         return [event.data for event in islice(entry.events, skipped, None)], max(position, entry.next)
 
     async def drop(self, session: str) -> None:
-        kept = self._sessions.pop(session, None)
-        if kept is not None:
-            self._size -= kept.size
+        session_entry = self._sessions.pop(session, None)
+        if session_entry is not None:
+            self._size -= session_entry.size
 
     def _publish(self, session: str, message: bytes) -> None:
         if self._bus is not None:
             self._bus.publish(session_topic(session), message)
 
     def _stream(self, session: str, stream: str) -> _Stream | None:
-        kept = self._sessions.get(session)
-        return kept.streams.get(stream) if kept else None
+        session_entry = self._sessions.get(session)
+        return session_entry.streams.get(stream) if session_entry else None
 
     def _drop_from_others(self, newest: StoredEvent) -> None:
         """Enforce the total limit, starting with the least recently active session."""

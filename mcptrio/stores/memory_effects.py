@@ -38,9 +38,9 @@ class MemoryEffectStore:
         name = call, key
         if name in self._claimed:
             return EffectClaim(EffectState.RUNNING)
-        kept = self._results.get(name)
-        if kept is not None and kept[1] > trio.current_time():
-            return EffectClaim(EffectState.DONE, kept[2])
+        stored_result = self._results.get(name)
+        if stored_result is not None and stored_result[1] > trio.current_time():
+            return EffectClaim(EffectState.DONE, stored_result[2])
         self._claimed.add(name)
         return EffectClaim(EffectState.CLAIMED)
 
@@ -66,6 +66,6 @@ class MemoryEffectStore:
         return is_over or self._expiring[0][0] <= now or len(self._expiring) > 2 * _MAX_RESULTS
 
     def _drop(self, name: tuple[str, str]) -> None:
-        kept = self._results.pop(name, None)
-        if kept is not None:
-            self._bytes -= len(kept[2])
+        stored_result = self._results.pop(name, None)
+        if stored_result is not None:
+            self._bytes -= len(stored_result[2])

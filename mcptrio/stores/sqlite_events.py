@@ -209,7 +209,7 @@ class SQLiteEventStore:
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
             (following, work.last, now, will, writer, row.key),
         )
-        kept = connection.execute(
+        session_bytes = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"
             " ON CONFLICT (session) DO UPDATE SET bytes = bytes + excluded.bytes, touched = excluded.touched"
             " RETURNING bytes",
@@ -221,9 +221,9 @@ class SQLiteEventStore:
         newest = (row.key, following - 1)
         if following - row.first > self._stream_events:
             freed = _drop_before(connection, session, row.key, following - self._stream_events)
-            kept, total = kept - freed, total - freed
-        if kept > self._session_bytes:
-            total -= _drop_oldest(connection, session, newest, kept - self._session_bytes)
+            session_bytes, total = session_bytes - freed, total - freed
+        if session_bytes > self._session_bytes:
+            total -= _drop_oldest(connection, session, newest, session_bytes - self._session_bytes)
         while total > self._total_bytes and (
             freed := _drop_from_others(connection, session, newest, total - self._total_bytes)
         ):

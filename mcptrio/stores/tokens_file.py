@@ -65,8 +65,8 @@ class FileTokenStore:
         """
         copy = dict(value)
 
-        def put(kept: dict[str, Any]) -> bool:
-            kept[key] = copy
+        def put(values: dict[str, Any]) -> bool:
+            values[key] = copy
             return True
 
         await self._change(put)
@@ -91,10 +91,10 @@ class FileTokenStore:
         """Read, change and replace the file under the lock. Return the result of ``change``: True if it changed it."""
 
         def rewrite() -> bool:
-            kept = self._read()
-            changed = change(kept)
+            values = self._read()
+            changed = change(values)
             if changed:
-                self._replace(kept)
+                self._replace(values)
             return changed
 
         async with self._lock(".lock", self._lock_timeout):
@@ -156,16 +156,16 @@ class FileTokenStore:
         if len(data) > _MAX_BYTES:
             raise StoreFailed(f"{self.path}: expected at most {_MAX_BYTES} bytes, got more")
         try:
-            kept = orjson.loads(data)
+            values = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             # Without the text around the error, which may be a token.
             raise StoreFailed(f"{self.path}:{error.lineno}: expected JSON, got something else") from None
-        if not isinstance(kept, dict):
-            raise StoreFailed(f"{self.path}: expected a JSON object, got {type(kept).__name__}")
-        return kept
+        if not isinstance(values, dict):
+            raise StoreFailed(f"{self.path}: expected a JSON object, got {type(values).__name__}")
+        return values
 
-    def _replace(self, kept: Mapping[str, Any]) -> None:
-        data = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
+    def _replace(self, values: Mapping[str, Any]) -> None:
+        data = orjson.dumps(values, option=orjson.OPT_INDENT_2)
         if len(data) > _MAX_BYTES:
             raise StoreFailed(
                 f"{self.path}: expected at most {_MAX_BYTES} bytes of credentials; log out of servers you no longer use"

@@ -43,7 +43,7 @@ class TaskDocument:
         updated: The time of the last change that a client can see, in seconds since 1970.
         questions: Open requests to the client in wire form, by key.
         answers: Responses of the client in wire form, by key; a key is never asked again.
-        effects: Results of side effects from before the call became a task.
+        effects: Results of the side effects that ended before the call became a task.
         is_cancelled: True if the client has cancelled the task.
         result: The result of the call in wire form.
         error: The JSON-RPC error of the call in wire form.
@@ -84,11 +84,11 @@ class TaskDocument:
         except TypeError as error:
             raise ValueError(f"task data: expected the members of version {_VERSION}: {error}") from error
 
-    def created(self, record: TaskRecord) -> CreateTaskResult:
-        """Return the result that tells the client of the task."""
+    def create_task_result(self, record: TaskRecord) -> CreateTaskResult:
+        """Return the result of a call that has become a task. It has the id of the task."""
         return CreateTaskResult(**self._common_fields(record))
 
-    def shown(self, record: TaskRecord, revision: Revision) -> GetTaskResult:
+    def get_task_result(self, record: TaskRecord, revision: Revision) -> GetTaskResult:
         """Return the result of ``tasks/get`` for a client of a revision."""
         if self._is_cancelled_for(revision):
             return GetTaskResult(**{**self._common_fields(record), "status": "cancelled", "status_message": _CANCELLED})

@@ -85,6 +85,7 @@ class RunningTask:
         self.is_lost = False
         """True if this process no longer holds the task, because it expired or another process runs it."""
         self.is_released = False
+        """True once this process gives the task back, so that another process can run it."""
         scope.task = self
         scope.progress = self
 
@@ -304,7 +305,7 @@ class RunningTask:
         )
 
     async def _save(self, change: _Change, state: TaskState) -> None:
-        """Apply a change to the record, again if another process has changed the record in the meantime.
+        """Apply a change to the record; apply it again if another process changed the record meanwhile.
 
         Raises:
             StoreFailed, Overloaded: See :class:`mcptrio.abc.TaskStore`.
@@ -325,7 +326,7 @@ class RunningTask:
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self.is_released and outcome is None else TaskState.ENDED
-        change = self._document_for_queue if state is TaskState.QUEUED else self._end_of(outcome)
+        change = self._queueing_change if state is TaskState.QUEUED else self._ending_change(outcome)
         is_replaced = False
         backoff = Backoff(0.2, 5.0)
         while True:
@@ -338,15 +339,15 @@ class RunningTask:
                     return
                 # The result is too large for the store, so the task fails with that reason.
                 is_replaced = True
-                change = self._end_of(Failure(error))
+                change = self._ending_change(Failure(error))
             except StoreFailed as error:
                 _log.warning("task end not stored, trying again: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.next_pause())
 
-    def _document_for_queue(self, document: TaskDocument) -> TaskDocument:
+    def _queueing_change(self, document: TaskDocument) -> TaskDocument:
         return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
-    def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
+    def _ending_change(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return the change that stores the end of the task in its record."""
         revision = self.scope.request.peer.revision
         # No process runs the call again, so its parameters and answers make room for the result. The revision is kept:

@@ -1,6 +1,6 @@
 """All tasks of a server: creates tasks for calls, claims them from the store, and finds them for their clients.
 
-The catalogue creates the object. Tools create tasks with it, the methods ``tasks/*`` find and change tasks, and the
+The catalog creates the object. Tools create tasks with it, the methods ``tasks/*`` find and change tasks, and the
 supervisor ends them.
 """
 
@@ -188,7 +188,7 @@ class Tasks:
         record = await self._create(scope, call.name, document, state)
         if has_room:
             self._begin(record, document, self._scope_of(evolve(scope.request, params=call), scope, policy))
-        return document.created(record)
+        return document.create_task_result(record)
 
     async def adopt(
         self,
@@ -236,7 +236,7 @@ class Tasks:
             return convert(run.result())
 
         self._state.start(self._run, task, finish)
-        return document.created(record)
+        return document.create_task_result(record)
 
     # For clients
 
@@ -423,14 +423,16 @@ class Tasks:
                 "task not run, because another version of mcptrio has stored it: task=%s: %s", record.id[:6], error
             )
             return
-        left = record.expires - time.time() - _GRACE_SECONDS if record.expires is not None else document.ttl
+        remaining_seconds = (
+            record.expires - time.time() - _GRACE_SECONDS if record.expires is not None else document.ttl
+        )
         scope = new_scope(
             request,
             principal,
             caller,
             settings=self._settings,
             deadlines=self._state.deadlines,
-            ttl=max(0.001, left),
+            ttl=max(0.001, remaining_seconds),
         )
         if document.has_begun and not document.resumable:
             scope.fail(InternalError("the process that ran this task has ended, and the tool cannot be resumed"))

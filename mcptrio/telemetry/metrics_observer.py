@@ -30,7 +30,7 @@ class LabelBounds:
     def __init__(self) -> None:
         self._values: dict[str, set[str]] = {}
 
-    def bounded(self, label: str, value: str) -> str:
+    def limit(self, label: str, value: str) -> str:
         """Return the value, or ``other`` if the label has too many values."""
         known = self._values.setdefault(label, set())
         if value not in known:
@@ -45,7 +45,7 @@ class MetricsObserver:
 
     def __init__(self, backends: Sequence[MetricsBackend]) -> None:
         self._backends = backends
-        self._bounded = LabelBounds().bounded
+        self._limit_values = LabelBounds().limit
 
     def observe(self, read: Callable[[], Iterable[Reading]]) -> None:
         """Have each backend read the gauges with this function."""
@@ -54,16 +54,16 @@ class MetricsObserver:
 
     def request_ended(self, request: RequestEnded, /) -> None:
         labels = {
-            names.METHOD: self._bounded(names.METHOD, request.method),
+            names.METHOD: self._limit_values(names.METHOD, request.method),
             names.REVISION: request.revision,
             names.TRANSPORT: _transport_of(request.channel),
         }
         target = _TARGETS.get(request.method)
         # If no function has run, the label is the method. The name that the client has sent may then be any text.
         if target is not None and request.label != request.method:
-            labels[target] = self._bounded(target, request.label)
+            labels[target] = self._limit_values(target, request.label)
         if request.outcome == "error":
-            labels[names.ERROR_TYPE] = self._bounded(names.ERROR_TYPE, str(request.code))
+            labels[names.ERROR_TYPE] = self._limit_values(names.ERROR_TYPE, str(request.code))
         elif request.outcome not in ("result", "question"):
             labels[names.ERROR_TYPE] = request.outcome
         for backend in self._backends:
@@ -79,9 +79,9 @@ class MetricsObserver:
             backend.record(SERVER_SESSION, session.seconds, labels)
 
     def task_ended(self, task: TaskEnded, /) -> None:
-        labels = {names.TOOL_NAME: self._bounded(names.TOOL_NAME, task.label)}
+        labels = {names.TOOL_NAME: self._limit_values(names.TOOL_NAME, task.label)}
         if task.outcome == "error":
-            labels[names.ERROR_TYPE] = self._bounded(names.ERROR_TYPE, str(task.code))
+            labels[names.ERROR_TYPE] = self._limit_values(names.ERROR_TYPE, str(task.code))
         elif task.outcome != "result":
             labels[names.ERROR_TYPE] = task.outcome
         for backend in self._backends:

@@ -18,10 +18,10 @@ from mcptrio.telemetry.instruments import INSTRUMENTS, Instrument, Labels, Readi
 __all__ = ["PrometheusMetrics"]
 
 _SUFFIXES: Final = {"s": "_seconds", "By": "_bytes"}
-_OBSERVED: Final = frozenset(
+_RECORDED: Final = frozenset(
     {names.SERVER_OPERATION, names.SERVER_SESSION, "mcptrio.requests.rejected", "mcptrio.task.duration"}
 )
-"""Instruments whose values an observer records. The others are read at each scrape."""
+"""Instruments whose values are recorded when they occur. The others are read at each scrape."""
 
 
 class PrometheusMetrics:
@@ -33,7 +33,7 @@ class PrometheusMetrics:
         self._histograms: dict[str, Histogram] = {}
         self._counters: dict[str, Counter] = {}
         for each in INSTRUMENTS:
-            if each.name not in _OBSERVED:
+            if each.name not in _RECORDED:
                 continue
             name, labels = _prometheus_name(each), _labels(each)
             if each.kind == "histogram":

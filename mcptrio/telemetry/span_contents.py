@@ -42,8 +42,8 @@ class SpanContents:
         size = len(orjson.dumps(value, default=str))
         if size > _MAX_SEARCHED_BYTES:
             return _omission_note(size)
-        kept, _ = self._redactor.arguments({"": value})
-        text = self._redact(orjson.dumps(kept[""], default=str).decode())
+        redacted, _ = self._redactor.arguments({"": value})
+        text = self._redact(orjson.dumps(redacted[""], default=str).decode())
         return text if len(text) <= _MAX_BYTES else _omission_note(len(text))
 
     def message(self, message: str, arguments: Any) -> str:

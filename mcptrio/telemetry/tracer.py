@@ -65,7 +65,7 @@ class OTelTracer:
         self, provider: trace.TracerProvider | None, metrics: MetricsBackend, contents: SpanContents, *, detailed: bool
     ) -> None:
         self._metrics = metrics
-        self._bounded = LabelBounds().bounded
+        self._limit_values = LabelBounds().limit
         self._tracer = trace.get_tracer(names.SCOPE, __version__, provider)
         self._contents = contents
         self.has_details = detailed
@@ -183,7 +183,7 @@ class OTelTracer:
         # The caller chooses these values, and a backend keeps a series for each value.
         for name in (names.METHOD, names.TOOL_NAME, names.PROMPT_NAME, names.ERROR_TYPE):
             if name in labels:
-                labels[name] = self._bounded(name, labels[name])
+                labels[name] = self._limit_values(name, labels[name])
         self._metrics.record(CLIENT_OPERATION, trio.current_time() - began, labels)
 
     def _parent_of(self, meta: Mapping[str, Any] | None) -> tuple[Context, list[trace.Link], Attributes]:

@@ -59,7 +59,7 @@ class KillableServer:
             raise RuntimeError("kill: expected a server that runs; call resume() first")
         await self._process.kill()
         self._process = None
-        # Without the time that requests get when a server stops regularly.
+        # A killed process gives its requests no time to end, so the drain deadline has already passed.
         self.server.supervisor.gate.close()
         self.server.supervisor.gate.drain_deadline = -inf
         self._scope.cancel()

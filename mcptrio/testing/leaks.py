@@ -90,11 +90,11 @@ def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
     while True:
         # Objects in a reference cycle are not leaks. If such an object held a socket, a ResourceWarning reports it.
         gc.collect()
-        left = Holdings.now().since(before)
-        if not left:
+        leaks = Holdings.now().since(before)
+        if not leaks:
             return
         if time.monotonic() >= deadline:
-            raise AssertionError("left behind: " + "; ".join(left))
+            raise AssertionError("left behind: " + "; ".join(leaks))
         time.sleep(0.01)
 
 

@@ -88,7 +88,8 @@ class LineFramer:
         # then reported when it ends.
         start = (bytes(self._line[:HEAD_BYTES]) + part[:HEAD_BYTES])[: min(HEAD_BYTES, limit)]
         kind, id = read_head(start) or (None, None)
-        # Without the id if the line is of the other kind: the id of a request could be that of another response.
+        # If the line is of the other kind, it is reported without its id: a request of the peer may have the same id as
+        # one of our requests.
         if kind not in self._kinds:
             received.append(self._report(None))
         elif id is not None:

@@ -180,7 +180,7 @@ def _bind(family: int, address: tuple[object, ...], backlog: int) -> socket.sock
 
 
 def _inherit(text: str) -> ListeningSockets:
-    numbers = _passed_descriptors(os.environ) if text == _SYSTEMD else [_number(text, "descriptor", most=2**31 - 1)]
+    numbers = _passed_descriptors(os.environ) if text == _SYSTEMD else [_number(text, "descriptor", maximum=2**31 - 1)]
     with ExitStack() as undo:
         sockets = tuple([undo.enter_context(_duplicate(number)) for number in numbers])
         undo.pop_all()
@@ -195,15 +195,15 @@ def _passed_descriptors(environment: Mapping[str, str]) -> list[int]:
     # Child processes inherit the variables, so these may be meant for the parent of this process.
     if pid != str(os.getpid()):
         raise OSError(f"LISTEN_PID is {pid}, but this process is {os.getpid()}: the sockets are for another process")
-    passed = _number(count, "LISTEN_FDS", most=_MAX_PASSED_SOCKETS)
+    passed = _number(count, "LISTEN_FDS", maximum=_MAX_PASSED_SOCKETS)
     if not passed:
         raise OSError("expected sockets from systemd, got LISTEN_FDS=0; start the service through its .socket unit")
     return list(range(_FIRST_PASSED, _FIRST_PASSED + passed))
 
 
-def _number(text: str, what: str, *, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= most):
-        raise OSError(f"expected a number up to {most} as {what}, got {text!r}")
+def _number(text: str, what: str, *, maximum: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= maximum):
+        raise OSError(f"expected a number up to {maximum} as {what}, got {text!r}")
     return int(text)
 
 

@@ -63,7 +63,7 @@ class UnixSocket:
         # Absolute, so that remove() finds it after a change of the working directory.
         path = Path(os.path.abspath(written))
         if (size := len(os.fsencode(path))) > MAX_PATH_BYTES:
-            raise OSError(f"the path has {size} bytes, the maximum is {MAX_PATH_BYTES}")
+            raise OSError(f"expected a path of at most {MAX_PATH_BYTES} bytes, got {size}")
         # A private directory protects the socket until it has its permissions. The umask would apply to all threads.
         private = Path(tempfile.mkdtemp(prefix=".", dir=path.parent))
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -63,9 +63,9 @@ def test_www_authenticate_header_is_parsed(header: str, challenges: list[Challen
     ids=["many", "words", "equals", "escapes", "commas", "schemes"],
 )
 def test_number_of_parsed_challenges_is_limited(header: str, count: int) -> None:
-    found = parse_challenges(header)
+    challenges = parse_challenges(header)
 
-    assert len(found) == count
+    assert len(challenges) == count
 
 
 def test_number_of_parsed_parameters_is_limited() -> None:

@@ -55,9 +55,9 @@ def test_dpop_proof_is_accepted_once() -> None:
     prover, verifier = DPoPSigner(KEY, clock=clock), verifier_for(is_new=memory)
     made = prover.prove("POST", f"{URL}?key=x#y", token=TOKEN)
 
-    found = verifier.verify([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
+    proof_result = verifier.verify([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
 
-    assert found.thumbprint == KEY.thumbprint
+    assert proof_result.thumbprint == KEY.thumbprint
     assert peek(made).header == {"alg": "ES256", "typ": "dpop+jwt", "jwk": KEY.bare}
     assert "d" not in peek(made).header["jwk"]
     assert peek(made).claims["htu"] == URL
@@ -90,9 +90,9 @@ def test_proof_of_the_rfc_example_is_accepted() -> None:
     )
     verifier = DPoPVerifier(is_new=Memory(), clock=lambda: 1562262616.0)
 
-    found = verifier.verify([text], method="POST", url="https://server.example.com/token")
+    proof_result = verifier.verify([text], method="POST", url="https://server.example.com/token")
 
-    assert found.thumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
+    assert proof_result.thumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 
 
 BAD: dict[str, tuple[list[str], str]] = {

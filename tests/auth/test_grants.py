@@ -491,7 +491,7 @@ async def test_workload_gets_a_token_for_its_assertion(peers: OAuthPeers) -> Non
 
 
 async def test_rejected_assertion_is_not_sent_again(peers: OAuthPeers) -> None:
-    """Neither in the same request nor in the next, and no other grant is tried."""
+    """The client sends it neither in the same request nor in the next one, and tries no other grant."""
     peers.refusal = answer({"error": "invalid_grant", "error_description": "unknown"}, 400)
     client = workload(peers, assertion())
 

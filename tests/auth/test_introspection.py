@@ -155,7 +155,7 @@ async def test_introspection_cache_is_limited() -> None:
 
 async def test_concurrent_requests_share_one_introspection() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
-    slow, found = trio.Event(), []
+    slow, results = trio.Event(), []
 
     async def fetch(request: FetchRequest) -> FetchResponse:
         await slow.wait()
@@ -164,7 +164,7 @@ async def test_concurrent_requests_share_one_introspection() -> None:
     tokens = verifier(issuer, fetch=fetch)
 
     async def verify() -> None:
-        found.append(await tokens.verify("opaque"))
+        results.append(await tokens.verify("opaque"))
 
     async with trio.open_nursery() as nursery:
         for _ in range(50):
@@ -173,8 +173,8 @@ async def test_concurrent_requests_share_one_introspection() -> None:
         slow.set()
 
     assert issuer.asked[INTROSPECTION] == 1
-    assert len(found) == 50
-    assert None not in found
+    assert len(results) == 50
+    assert None not in results
 
 
 async def test_cancelled_introspection_does_not_affect_others() -> None:
@@ -186,14 +186,14 @@ async def test_cancelled_introspection_does_not_affect_others() -> None:
         await events[-1].wait()
         return await issuer(request)
 
-    tokens, found = verifier(issuer, fetch=fetch), []
+    tokens, results = verifier(issuer, fetch=fetch), []
 
     async def leave(scope: trio.CancelScope) -> None:
         with scope:
             await tokens.verify("opaque")
 
     async def stay() -> None:
-        found.append(await tokens.verify("opaque"))
+        results.append(await tokens.verify("opaque"))
 
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope()
@@ -206,7 +206,7 @@ async def test_cancelled_introspection_does_not_affect_others() -> None:
         events[-1].set()
 
     assert len(events) == 2
-    assert found[0] is not None
+    assert results[0] is not None
 
 
 async def test_introspections_beyond_the_queue_limit_are_refused() -> None:

@@ -95,18 +95,18 @@ async def test_requests_during_a_key_fetch_wait_or_use_the_old_keys() -> None:
         await gates[-1].wait()
         return await issuer(request)
 
-    keys, found = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock), []
+    keys, results = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock), []
 
     async def wait() -> None:
-        found.append(await keys.for_token(KEY.id))
+        results.append(await keys.for_token(KEY.id))
 
     async with trio.open_nursery() as nursery:
         for _ in range(2):
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
-        assert not found
+        assert not results
         gates[0].set()
-    assert len(found) == 2
+    assert len(results) == 2
 
     issuer.clock.now += 1001
     async with trio.open_nursery() as nursery:
@@ -173,10 +173,10 @@ async def test_cancelled_key_fetch_does_not_affect_others() -> None:
         return await issuer(request)
 
     keys = IssuerKeys(ISSUER, fetch, jwks=JWKS, times=TIMES, ticks=issuer.clock)
-    found = []
+    results = []
 
     async def wait() -> None:
-        found.append(await keys.for_token(KEY.id))
+        results.append(await keys.for_token(KEY.id))
 
     async with trio.open_nursery() as nursery:
         leaving = trio.CancelScope()
@@ -189,7 +189,7 @@ async def test_cancelled_key_fetch_does_not_affect_others() -> None:
         asked[-1].set()
 
     assert len(asked) == 2
-    assert found[0].has(KEY.id or "")
+    assert results[0].has(KEY.id or "")
 
 
 async def test_repeated_cancellations_cause_one_request_a_second() -> None:

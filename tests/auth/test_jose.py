@@ -268,6 +268,6 @@ def test_unknown_algorithm_is_refused_for_a_new_key() -> None:
 
 def test_crypto_libraries_are_not_imported_with_the_modules() -> None:
     code = "import sys, mcptrio.auth.jose, mcptrio.auth.dpop; print({'joserfc', 'cryptography'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 
-    assert done.stdout == "set()\n"
+    assert result.stdout == "set()\n"

@@ -29,7 +29,7 @@ from mcptrio.serving import (
     HTTPOptions,
     ServerSettings,
 )
-from tests.http.web import Seen, Wire
+from tests.http.web import ReceivedRequest, Wire
 from tests.http.web import serving as answering
 from tests.processes import held_port
 
@@ -83,7 +83,7 @@ class Login(Issuer):
 
 
 @frozen
-class Here:
+class Site:
     url: str
     login: Login
 
@@ -98,7 +98,7 @@ class Here:
 @asynccontextmanager
 async def protected(
     *, metadata: dict[str, Any] | None = None, options: Any = None, whole: bool = False
-) -> AsyncIterator[Here]:
+) -> AsyncIterator[Site]:
     """Serve an MCP server that requires tokens, and their issuer.
 
     Args:
@@ -106,7 +106,7 @@ async def protected(
     """
     login = Login("", metadata or {})
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         request = FetchRequest(url=seen.target, method=seen.method, headers=seen.headers, body=seen.body)
         response = FetchResponse(status=404)
         if seen.target == "/.well-known/oauth-authorization-server":
@@ -136,7 +136,7 @@ async def protected(
                     await serve_http(server, port=port, options=HTTPOptions(auth=guard), task_status=task_status)
 
                 await nursery.start(serve)
-                yield Here(url, login)
+                yield Site(url, login)
                 nursery.cancel_scope.cancel()
 
 

@@ -134,7 +134,7 @@ class Reply:
 
 
 @frozen
-class Here:
+class Site:
     resource: str
     issuer: OwnIssuer
     fetch: Fetcher
@@ -160,7 +160,7 @@ class Here:
 
 
 @asynccontextmanager
-async def protected(options: ResourceServerOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
+async def protected(options: ResourceServerOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Site]:
     """Serve an endpoint that requires the scope ``read``, and the issuer of its tokens."""
     issuer = OwnIssuer()
     # The guard needs the address of the endpoint.
@@ -175,7 +175,7 @@ async def protected(options: ResourceServerOptions | None = None, times: KeyTime
                 resource, tokens=[tokens], authorization_servers=[issuer.url], scopes=["read"], options=options
             )
             await nursery.start(_serve, Server(plugins=[Notes()]), HTTPOptions(auth=guard), port)
-            yield Here(resource, issuer, fetch)
+            yield Site(resource, issuer, fetch)
             nursery.cancel_scope.cancel()
 
 
@@ -191,7 +191,7 @@ def _origin(url: str) -> str:
 class Walker:
     """A client's authorization that follows the challenge and requests tokens with the challenge's scopes."""
 
-    here: Here
+    here: Site
     prover: DPoPSigner | None = None
     token: str | None = None
     asked: list[frozenset[str]] = field(factory=list)

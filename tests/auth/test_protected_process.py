@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def token(folder: Path, *scopes: str) -> str:
-    made, kept = make_token("ada", subject="ada", scopes=scopes, created=time.time())
-    (folder / "tokens.json").write_text(tokens_text([kept]))
+    made, stored_token = make_token("ada", subject="ada", scopes=scopes, created=time.time())
+    (folder / "tokens.json").write_text(tokens_text([stored_token]))
     return made
 
 
@@ -61,11 +61,11 @@ def test_invalid_environment_token_ends_the_start(folder: Path, scopes: tuple[st
     if scopes == ("mcp",):
         secret += "x"
 
-    done = run("serve", "--stdio", cwd=folder, MCPTRIO_TOKEN=secret)
+    result = run("serve", "--stdio", cwd=folder, MCPTRIO_TOKEN=secret)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "mcptrio: MCPTRIO_TOKEN: " in done.stderr
-    assert secret not in done.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "mcptrio: MCPTRIO_TOKEN: " in result.stderr
+    assert secret not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_server_with_unusable_auth_settings_does_not_start(
 ) -> None:
     (tmp_path / "mcptrio.toml").write_text(table)
 
-    done = run("serve", *args, cwd=tmp_path)
+    result = run("serve", *args, cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert problem in done.stderr
+    assert result.returncode == 2
+    assert problem in result.stderr
 
 
 async def test_client_certificate_sets_the_principal(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ async def test_client_certificate_sets_the_principal(tmp_path: Path) -> None:
     context.load_cert_chain(*shown)
 
     with serving("--http", "--port", "0", cwd=tmp_path) as server:
-        found = await trio.to_thread.run_sync(server.until, r"serving https://[^/]+:(\d+)/")
-        target = mcptrio.Endpoint(url=f"https://localhost:{found[1]}/mcp", tls=context)
+        match = await trio.to_thread.run_sync(server.until, r"serving https://[^/]+:(\d+)/")
+        target = mcptrio.Endpoint(url=f"https://localhost:{match[1]}/mcp", tls=context)
         with trio.fail_after(60):
             async with mcptrio.connect(target) as client:
                 result = await client.call_tool("whoami")

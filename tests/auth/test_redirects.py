@@ -25,10 +25,10 @@ URL = "https://login.example.com/authorize?client_id=a&state=st%2Dte"
 
 async def get(uri: str, query: str, *, method: str = "GET", host: str | None = None) -> tuple[int, str]:
     """Request the page like a browser, and return status and text."""
-    there = urlsplit(uri)
-    stream = await trio.open_tcp_stream(there.hostname or "", there.port or 0)
+    parsed_url = urlsplit(uri)
+    stream = await trio.open_tcp_stream(parsed_url.hostname or "", parsed_url.port or 0)
     async with stream:
-        head = f"{method} {there.path}{query} HTTP/1.1\r\nHost: {host or there.netloc}\r\n\r\n"
+        head = f"{method} {parsed_url.path}{query} HTTP/1.1\r\nHost: {host or parsed_url.netloc}\r\n\r\n"
         await stream.send_all(head.encode())
         data = b""
         while part := await stream.receive_some():
@@ -40,7 +40,7 @@ async def get(uri: str, query: str, *, method: str = "GET", host: str | None = N
 
 
 @define
-class Browsed:
+class RecordedRedirects:
     """Redirects whose address is recorded instead of printed."""
 
     shown: list[str] = field(factory=list)
@@ -52,7 +52,7 @@ class Browsed:
 
 
 async def test_redirect_is_received_and_the_port_closed() -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show, program="<Notes>").open((), None) as redirect:
         assert urlsplit(redirect.uri).hostname == "127.0.0.1"
@@ -89,7 +89,7 @@ async def test_redirect_is_received_and_the_port_closed() -> None:
     ],
 )
 async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: dict[str, Any], status: int) -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
 
@@ -110,10 +110,10 @@ async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: d
 
 async def test_hostile_connections_do_not_block_the_redirect() -> None:
     """Connections that are idle, send invalid data, or send too much: a few more than the limit."""
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
-        there = urlsplit(redirect.uri)
+        parsed_url = urlsplit(redirect.uri)
 
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
@@ -122,7 +122,7 @@ async def test_hostile_connections_do_not_block_the_redirect() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
-                streams = [await trio.open_tcp_stream("127.0.0.1", there.port or 0) for _ in range(12)]
+                streams = [await trio.open_tcp_stream("127.0.0.1", parsed_url.port or 0) for _ in range(12)]
                 await streams[0].send_all(b"\x16\x03\x01\x00\xff\r\n\r\n")
                 await streams[1].send_all(b"GET / HTTP/1.1\r\nHost: x\r\n")
                 try:
@@ -138,10 +138,10 @@ async def test_hostile_connections_do_not_block_the_redirect() -> None:
 
 
 async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
-    browser = Browsed()
+    browser = RecordedRedirects()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
-        there = urlsplit(redirect.uri)
+        parsed_url = urlsplit(redirect.uri)
 
         async def authorize() -> None:
             result.append(await redirect.authorize(URL))
@@ -150,8 +150,8 @@ async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(authorize)
                 await browser.ready.wait()
-                raw = socket.create_connection(("127.0.0.1", there.port or 0))
-                raw.sendall(f"GET /callback?state=st-te&code=a HTTP/1.1\r\nHost: {there.netloc}\r\n\r\n".encode())
+                raw = socket.create_connection(("127.0.0.1", parsed_url.port or 0))
+                raw.sendall(f"GET /callback?state=st-te&code=a HTTP/1.1\r\nHost: {parsed_url.netloc}\r\n\r\n".encode())
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
                 raw.close()
 

@@ -27,9 +27,11 @@ def write(path: Path, *tokens: StaticToken) -> None:
 
 async def test_static_token_yields_its_principal_until_it_expires(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "tokens.json"
-    token, kept = make_token("ada-laptop", subject="ada", scopes=["read"], created=clock(), expires=clock() + 60)
+    token, stored_token = make_token(
+        "ada-laptop", subject="ada", scopes=["read"], created=clock(), expires=clock() + 60
+    )
     lasting, kept_too = make_token("robot", subject="robot", created=clock())
-    write(path, kept, kept_too)
+    write(path, stored_token, kept_too)
     tokens = StaticTokens(path, clock=clock)
 
     principal = await tokens.verify(token)
@@ -79,8 +81,8 @@ async def test_unknown_static_token_has_no_principal(token: str, tmp_path: Path)
 @pytest.mark.parametrize(("mode", "is_valid"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
 async def test_token_file_writable_by_others_admits_no_request(mode: int, is_valid: bool, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
-    token, kept = make_token("ada", subject="ada", created=0)
-    write(path, kept)
+    token, stored_token = make_token("ada", subject="ada", created=0)
+    write(path, stored_token)
     path.chmod(mode)
     tokens = StaticTokens(path)
 
@@ -96,8 +98,8 @@ async def test_token_file_writable_by_others_admits_no_request(mode: int, is_val
 async def test_token_hash_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The token is looked up by its SHA-256, which an attacker cannot choose, and compared by compare_digest."""
     path = tmp_path / "tokens.json"
-    token, kept = make_token("ada", subject="ada", created=0)
-    write(path, kept)
+    token, stored_token = make_token("ada", subject="ada", created=0)
+    write(path, stored_token)
     compared = []
 
     def comparing(one: str, other: str) -> bool:
@@ -107,17 +109,17 @@ async def test_token_hash_is_compared_in_constant_time(tmp_path: Path, monkeypat
     monkeypatch.setattr(static_tokens, "compare_digest", comparing)
 
     assert await StaticTokens(path).verify(token) is not None
-    assert compared == [(kept.hash, kept.hash)]
-    assert token not in repr(kept) + repr(compared)
+    assert compared == [(stored_token.hash, stored_token.hash)]
+    assert token not in repr(stored_token) + repr(compared)
 
 
 async def test_token_file_does_not_contain_the_token(tmp_path: Path) -> None:
-    token, kept = make_token("ada", subject="ada", created=0)
-    write(tmp_path / "tokens.json", kept)
+    token, stored_token = make_token("ada", subject="ada", created=0)
+    write(tmp_path / "tokens.json", stored_token)
 
     assert len(token) == len(PREFIX) + 43
     assert token not in (tmp_path / "tokens.json").read_text()
-    assert kept.hash not in repr(kept)
+    assert stored_token.hash not in repr(stored_token)
 
 
 async def test_changed_token_file_is_read_again(
@@ -153,8 +155,8 @@ async def test_changed_token_file_is_read_again(
 
 async def test_concurrent_requests_read_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tokens.json"
-    token, kept = make_token("ada", subject="ada", created=0)
-    write(path, kept)
+    token, stored_token = make_token("ada", subject="ada", created=0)
+    write(path, stored_token)
     tokens, read = StaticTokens(path), []
     monkeypatch.setattr(static_tokens, "read_tokens", lambda path: read.append(path) or read_tokens(path))
 

@@ -44,8 +44,8 @@ def sdk_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[st
     folder = tmp_path_factory.mktemp("sdk")
     command = (sys.executable, str(HERE / "python_sdk_guarded.py"))
     with serving(command=command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as served:
-        found = served.until(r"serving (http://[^/\s]+)/ (http://[^/\s]+)/")
-        yield {"resource": found[1], "alone": found[2]}
+        match = served.until(r"serving (http://[^/\s]+)/ (http://[^/\s]+)/")
+        yield {"resource": match[1], "alone": match[2]}
         served.signal(SIGTERM)
         code, _ = served.end()
         assert code in (0, -SIGTERM), served.stderr

@@ -1,7 +1,7 @@
 """Attackers with another user's tokens, session ids, event ids, states or names gain nothing.
 
 Our server and our authorization server over real HTTP; ada and bob have logged in, and ada has more scopes. Tests of
-single parts are with the tests of those parts; docs/threat-model.md has the whole list.
+single parts are with the tests of site parts; docs/threat-model.md has the whole list.
 
 Source: MCP 2025-11-25 and 2026-07-28, basic/security_best_practices, basic/transports, basic/authorization.
 """
@@ -77,14 +77,15 @@ def _subject(ctx: Context) -> str:
 
 
 @frozen
-class Crew:
+class Site:
+    """A server, its plugin, and the access tokens of two users."""
+
     here: Guarded
     office: Office
     ada: str
     bob: str
-    """Access tokens."""
-    others: Callable[[str], Any]
-    """Logs a user in again, with another client."""
+    log_in_again: Callable[[str], Any]
+    """Logs a user in with another client, and returns the new access token."""
 
 
 async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
@@ -96,7 +97,7 @@ async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
 
 
 @asynccontextmanager
-async def crew(folder: Path, **server: Any) -> AsyncIterator[Crew]:
+async def open_site(folder: Path, **server: Any) -> AsyncIterator[Site]:
     office = Office()
     async with own_authorization(folder, office, options=ResourceServerOptions(failures=UNBOUNDED), **server) as (
         here,
@@ -110,7 +111,7 @@ async def crew(folder: Path, **server: Any) -> AsyncIterator[Crew]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store_token, "ada", "read", "write")
             nursery.start_soon(store_token, "bob", "read")
-        yield Crew(here, office, found["ada"], found["bob"], lambda name: logged_in(here, name, "read", "write"))
+        yield Site(here, office, found["ada"], found["bob"], lambda name: logged_in(here, name, "read", "write"))
         office.go.set()
 
 
@@ -127,141 +128,141 @@ def text_in(response: dict[str, Any]) -> str:
 
 
 async def test_session_of_another_user_is_unknown(tmp_path: Path) -> None:
-    """For bob, for ada with another client, and without a login, for every method. The session survives."""
-    async with crew(tmp_path) as those:
-        here, session = those.here, await those.here.begin(those.ada)
+    """bob, ada with another client, and an anonymous client send it with every method. The session survives."""
+    async with open_site(tmp_path) as site:
+        here, session = site.here, await site.here.begin(site.ada)
         unknown = {**session, "mcp-session-id": "x" * len(session["mcp-session-id"])}
-        for thief in (those.bob, await those.others("ada")):
+        for thief in (site.bob, await site.log_in_again("ada")):
             for method, message in (("POST", call("who")), ("GET", None), ("DELETE", None)):
                 stolen = await here.send(message, token=thief, method=method, headers=session)
                 missing = await here.send(message, token=thief, method=method, headers=unknown)
                 assert stolen.status_code == missing.status_code == 404, method
                 assert stolen.text == missing.text
                 assert (await here.send(message, method=method, headers=session)).status_code == 401
-        assert text_in(last_message(await here.send(call("who"), token=those.ada, headers=session))) == "ada"
+        assert text_in(last_message(await here.send(call("who"), token=site.ada, headers=session))) == "ada"
 
 
 async def test_event_id_of_another_user_replays_nothing(tmp_path: Path) -> None:
     """The id is unknown in the thief's session, and the owner can still resume."""
-    async with crew(tmp_path) as those:
-        here = those.here
-        ada, bob = await here.begin(those.ada), await here.begin(those.bob)
+    async with open_site(tmp_path) as site:
+        here = site.here
+        ada, bob = await here.begin(site.ada), await here.begin(site.bob)
         with trio.fail_after(WAIT_TIMEOUT):
-            async with here.stream(call("slow", 7), token=those.ada, headers=ada) as answer:
+            async with here.stream(call("slow", 7), token=site.ada, headers=ada) as answer:
                 assert answer.status == 200
                 event = await answer.first("id")
                 assert event
-            those.office.go.set()
+            site.office.go.set()
             resume = {"last-event-id": event, "accept": "text/event-stream"}
-            async with here.stream(token=those.bob, method="GET", headers={**bob, **resume}) as stolen:
+            async with here.stream(token=site.bob, method="GET", headers={**bob, **resume}) as stolen:
                 assert stolen.status in (200, 400, 404)
                 with trio.move_on_after(0.3):
                     assert await stolen.first("data", "{") == ""
-            assert (await here.send(token=those.bob, method="GET", headers={**ada, **resume})).status_code == 404
-            async with here.stream(token=those.ada, method="GET", headers={**ada, **resume}) as answer:
+            assert (await here.send(token=site.bob, method="GET", headers={**ada, **resume})).status_code == 404
+            async with here.stream(token=site.ada, method="GET", headers={**ada, **resume}) as answer:
                 assert answer.status == 200
                 assert text_in(json.loads(await answer.first("data", "{"))) == "the secret of ada"
 
 
 async def test_request_state_of_another_user_is_refused(tmp_path: Path) -> None:
     """The thief sends the awaited answer with the stolen state. The owner can still use the state."""
-    async with crew(tmp_path) as those:
-        here = those.here
+    async with open_site(tmp_path) as site:
+        here = site.here
         asking = modern("tools/call", name="ask", arguments={})
-        asked = last_message(await here.send(**asking, token=those.ada))["result"]
+        asked = last_message(await here.send(**asking, token=site.ada))["result"]
         assert asked["resultType"] == "input_required"
         answers = {"number": {"action": "accept", "content": {"value": "stolen"}}}
-        go_on = {"requestState": asked["requestState"], "inputResponses": answers}
-        theft = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.bob)
+        answer_members = {"requestState": asked["requestState"], "inputResponses": answers}
+        theft = await here.send(**modern("tools/call", name="ask", arguments={}, **answer_members), token=site.bob)
         assert last_message(theft)["error"]["code"] == mcptrio.InvalidParams("").code
         assert "ada" not in theft.text
-        other = await here.send(**modern("tools/call", name="who", arguments={}, **go_on), token=those.ada)
+        other = await here.send(**modern("tools/call", name="who", arguments={}, **answer_members), token=site.ada)
         assert "error" in last_message(other)
-        used = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.ada)
+        used = await here.send(**modern("tools/call", name="ask", arguments={}, **answer_members), token=site.ada)
         assert text_in(last_message(used)) == "ada said stolen"
 
 
 async def test_cancellation_of_another_users_request_has_no_effect(tmp_path: Path) -> None:
     """bob sends the id of ada's request in his own session."""
-    async with crew(tmp_path) as those:
-        here, office = those.here, those.office
-        ada, bob = await here.begin(those.ada), await here.begin(those.bob)
-        found: list[str] = []
+    async with open_site(tmp_path) as site:
+        here, office = site.here, site.office
+        ada, bob = await here.begin(site.ada), await here.begin(site.bob)
+        results: list[str] = []
 
         async def wait() -> None:
-            found.append(text_in(last_message(await here.send(call("slow", 7), token=those.ada, headers=ada))))
+            results.append(text_in(last_message(await here.send(call("slow", 7), token=site.ada, headers=ada))))
 
         with trio.fail_after(WAIT_TIMEOUT):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
                 await office.begun.wait()
                 cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
-                assert (await here.send(cancel, token=those.bob, headers=bob)).status_code == 202
-                assert (await here.send(cancel, token=those.bob, headers=ada)).status_code == 404
+                assert (await here.send(cancel, token=site.bob, headers=bob)).status_code == 202
+                assert (await here.send(cancel, token=site.bob, headers=ada)).status_code == 404
                 # A revision without sessions has no request for such a notification.
                 note = {**modern("notifications/cancelled", requestId=7)["message"]}
                 del note["id"]
                 headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "notifications/cancelled"}
-                await here.send(note, token=those.bob, headers=headers)
+                await here.send(note, token=site.bob, headers=headers)
                 office.go.set()
-        assert found == ["the secret of ada"]
+        assert results == ["the secret of ada"]
 
 
 async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
     """bob can neither read, subscribe to nor listen to such a resource, nor list it with another user's cursor."""
-    async with crew(tmp_path, page_size=1) as those:
-        here = those.here
-        page = last_message(await here.send(**modern("resources/list"), token=those.ada))["result"]
-        there = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada))[
-            "result"
-        ]
-        assert [each["uri"] for each in page["resources"] + there["resources"]] == [HERE, SECRET]
-        stolen = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.bob))
+    async with open_site(tmp_path, page_size=1) as site:
+        here = site.here
+        page = last_message(await here.send(**modern("resources/list"), token=site.ada))["result"]
+        next_page = last_message(
+            await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=site.ada)
+        )["result"]
+        assert [each["uri"] for each in page["resources"] + next_page["resources"]] == [HERE, SECRET]
+        stolen = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=site.bob))
         assert SECRET not in json.dumps(stolen)
 
-        assert (await here.send(**modern("resources/read", uri=SECRET), token=those.bob)).status_code == 403
-        session = await here.begin(those.bob)
+        assert (await here.send(**modern("resources/read", uri=SECRET), token=site.bob)).status_code == 403
+        session = await here.begin(site.bob)
         subscribe = {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": SECRET}}
-        refused = await here.send(subscribe, token=those.bob, headers=session)
+        refused = await here.send(subscribe, token=site.bob, headers=session)
         assert refused.status_code == 403 or "error" in last_message(refused)
 
         wanted = {"resourceSubscriptions": [HERE, SECRET]}
         with trio.fail_after(WAIT_TIMEOUT):
             request = modern("subscriptions/listen", notifications=wanted)
-            async with here.stream(request["message"], token=those.bob, headers=request["headers"]) as answer:
+            async with here.stream(request["message"], token=site.bob, headers=request["headers"]) as answer:
                 assert answer.status == 200
                 acknowledged = json.loads(await answer.first("data", "{"))
                 assert acknowledged["params"]["notifications"]["resourceSubscriptions"] == [HERE]
                 here.server.notify_resource_updated(SECRET)
                 here.server.notify_resource_updated(HERE)
-                heard = json.loads(await answer.first("data", "{"))
-                assert heard["params"]["uri"] == HERE
+                update = json.loads(await answer.first("data", "{"))
+                assert update["params"]["uri"] == HERE
 
 
 async def test_identity_is_not_taken_from_meta_or_headers(tmp_path: Path) -> None:
     """A parent process names the caller in ``_meta``; proxies name it in headers. The server ignores both."""
-    async with crew(tmp_path) as those:
+    async with open_site(tmp_path) as site:
         ada = {"subject": "ada", "issuer": None, "clientId": None, "scopes": ["read", "write"]}
         meta = {"mcptrio/caller": {"caller": "principal:ada", "principal": ada}, "principal": ada}
         request = modern("tools/call", name="who", arguments={}, meta=meta)
         headers = {**request["headers"], "x-forwarded-user": "ada", "x-remote-user": "ada", "mcptrio-principal": "ada"}
-        answer = await those.here.send(request["message"], token=those.bob, headers=headers)
+        answer = await site.here.send(request["message"], token=site.bob, headers=headers)
         assert text_in(last_message(answer)) == "bob"
         write = modern("tools/call", name="write", arguments={}, meta=meta)
-        assert (await those.here.send(**write, token=those.bob)).status_code == 403
+        assert (await site.here.send(**write, token=site.bob)).status_code == 403
 
 
 # Tokens
 
 
 async def test_forged_token_is_refused(tmp_path: Path) -> None:
-    """Forged from a valid token and everything that the authorization server publishes."""
-    async with crew(tmp_path) as those:
-        here = those.here
+    """The attacker has a valid token and everything that the authorization server publishes."""
+    async with open_site(tmp_path) as site:
+        here = site.here
         async with plain_http() as http:
             metadata = (await http.get(f"{here.origin}/.well-known/oauth-authorization-server/auth")).json()
             keys = (await http.get(metadata["jwks_uri"])).json()["keys"]
-        head, body, signature = those.ada.split(".")
+        head, body, signature = site.ada.split(".")
         claims, header = _read(body), _read(head)
         public = next(key for key in keys if key["kid"] == header["kid"])
         own = Key.generate("ES256")
@@ -286,7 +287,7 @@ async def test_forged_token_is_refused(tmp_path: Path) -> None:
             refused = await here.send(**request, token=token)
             assert (refused.status_code, name) == (401, name)
             assert 'error="invalid_token"' in refused.headers["www-authenticate"], name
-        assert (await here.send(**request, token=those.ada)).status_code == 200
+        assert (await here.send(**request, token=site.ada)).status_code == 200
 
 
 def _written(value: Any) -> str:
@@ -347,18 +348,18 @@ async def test_token_bound_to_a_key_is_refused_without_a_new_proof(tmp_path: Pat
 
 
 async def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither by the authorization server, the server nor the client, at any level."""
+    """The authorization server, the server and the client log no secret at any level."""
     with caplog.at_level(logging.DEBUG):
-        async with crew(tmp_path) as those:
-            session = await those.here.begin(those.ada)
-            await those.here.send(call("who"), token=those.bob, headers=session)
-            await those.here.send(call("who"), token=those.ada + "x")
-            await those.here.send(call("write"), token=those.bob, headers=await those.here.begin(those.bob))
-            await those.here.send(call("who"), query=f"?access_token={those.ada}")
+        async with open_site(tmp_path) as site:
+            session = await site.here.begin(site.ada)
+            await site.here.send(call("who"), token=site.bob, headers=session)
+            await site.here.send(call("who"), token=site.ada + "x")
+            await site.here.send(call("write"), token=site.bob, headers=await site.here.begin(site.bob))
+            await site.here.send(call("who"), query=f"?access_token={site.ada}")
     own = [record for record in caplog.records if record.name.startswith("mcptrio")]
     assert len(own) > 3
     logged = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in own)
-    for token in (those.ada, those.bob):
+    for token in (site.ada, site.bob):
         assert all(part not in logged for part in token.split("."))
     for word in ("code=", "refresh_token=", "code_verifier=", "correct horse", session["mcp-session-id"]):
         assert word not in logged
@@ -368,8 +369,8 @@ async def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 async def test_unauthenticated_requests_are_refused_on_every_path_and_transport(tmp_path: Path) -> None:
-    """Paths that resemble the endpoint's, other methods, and the other transports of the same server."""
-    async with crew(tmp_path) as those:
+    """The requests use similar paths, other methods, and the other transports of the same server."""
+    async with open_site(tmp_path) as site:
         request = modern("tools/call", name="who", arguments={})
         for path in (
             "/mcp",
@@ -385,25 +386,25 @@ async def test_unauthenticated_requests_are_refused_on_every_path_and_transport(
         ):
             async with plain_http() as http:
                 given = {"accept": ACCEPT, **request["headers"]}
-                answer = await http.post(those.here.origin + path, json=request["message"], headers=given)
+                answer = await http.post(site.here.origin + path, json=request["message"], headers=given)
                 assert answer.status_code in (400, 401, 404), path
                 upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
                 upgrade |= {"sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==", "sec-websocket-protocol": "mcp"}
         for path, headers in (("/sse", {}), ("/ws", upgrade)):
             async with plain_http() as http:
-                assert (await http.get(those.here.origin + path, headers=headers)).status_code == 401, path
+                assert (await http.get(site.here.origin + path, headers=headers)).status_code == 401, path
         for method in ("HEAD", "PUT", "PATCH", "TRACE"):
-            assert (await those.here.send(request["message"], method=method)).status_code in (401, 405)
+            assert (await site.here.send(request["message"], method=method)).status_code in (401, 405)
 
 
 async def test_request_for_a_foreign_host_is_refused(tmp_path: Path) -> None:
     """DNS rebinding: evil.example now resolves to this machine, and its page sends a stolen token."""
-    async with crew(tmp_path) as those:
-        here = those.here
+    async with open_site(tmp_path) as site:
+        here = site.here
         for host in ("evil.example", f"evil.example:{here.url.split(':')[2].split('/')[0]}", "127.0.0.1.evil.example"):
             for path in ("/mcp", "/auth/authorize", "/auth/token", "/auth/register"):
                 async with plain_http() as http:
-                    headers = {"host": host, "authorization": f"Bearer {those.ada}", "accept": ACCEPT}
+                    headers = {"host": host, "authorization": f"Bearer {site.ada}", "accept": ACCEPT}
                     request = modern("tools/call", name="who", arguments={})
                     answer = await http.post(
                         here.origin + path, json=request["message"], headers={**request["headers"], **headers}
@@ -414,7 +415,7 @@ async def test_request_for_a_foreign_host_is_refused(tmp_path: Path) -> None:
                 async with plain_http() as http:
                     assert (await http.get(here.origin + path, headers={"host": host})).status_code == 421, path
         page = {"origin": "https://evil.example"}
-        assert (await here.send(**_with(modern("tools/list"), page), token=those.ada)).status_code == 403
+        assert (await here.send(**_with(modern("tools/list"), page), token=site.ada)).status_code == 403
 
 
 def _with(request: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:

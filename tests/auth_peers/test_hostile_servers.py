@@ -341,7 +341,7 @@ async def relayed(to: Guarded) -> AsyncIterator[tuple[str, Relay]]:
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 async def test_mounted_server_does_not_receive_the_callers_token(tmp_path: Path, revision: str) -> None:
-    """Neither in a header nor in a body: the operator's headers are sent instead."""
+    """The token is neither in a header nor in a body. The operator's headers are sent instead."""
     async with (
         guarded(lambda url: FunctionGuard(lambda headers: None), lambda: [Open()]) as there,
         relayed(there) as (url, relay),

@@ -1,6 +1,6 @@
 """Our server and client with panva's oidc-provider, which supports everything that MCP requires.
 
-JWT access tokens, resource indicators, ``iss``, DPoP with nonces and registration, in their defaults.
+The tests use its defaults: JWT access tokens, resource indicators, ``iss``, DPoP with nonces, and registration.
 
 Source: oidc-provider 9; RFC 9068, RFC 8707, RFC 9207, RFC 9449, RFC 7523, RFC 7591, RFC 7662.
 """
@@ -90,7 +90,7 @@ async def who(client: Client) -> list[str]:
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("dpop", ["never", "always"])
 async def test_user_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, revision: str) -> None:
-    """With a bearer token, and with one that is bound to a key, with nonces of both servers."""
+    """The token is a bearer token, or bound to a key with nonces of both servers."""
     browser, oauth = person("ada", dpop=dpop)
     async with guarded(trusting(oidc, dpop="required" if dpop == "always" else "off"), list_all=True) as here:
         async with here.client(revision, auth=oauth) as client:
@@ -107,7 +107,7 @@ async def test_user_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, rev
 
 
 async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) -> None:
-    """Our client is not configured for it: it follows metadata and challenges."""
+    """The client is not configured to use DPoP. It follows the metadata and the challenges."""
     _, oauth = person("ada")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client(auth=oauth) as client:
         assert (await who(client))[0] == "ada"
@@ -120,19 +120,19 @@ async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) 
 
 @pytest.mark.parametrize("dpop", ["never", "always"])
 async def test_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
-    """Three times, with a rotated refresh token. The key of a bound token is stored too."""
+    """It is renewed three times, each with a rotated refresh token. The key of a bound token is stored too."""
     browser, _ = person("ada")
-    store, found = MemoryTokenStore(), set()
+    store, results = MemoryTokenStore(), set()
     async with guarded(trusting(oidc)) as here:
         for _ in range(3):
             oauth = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit), store=store, dpop=dpop)
             async with here.client("2026-07-28", auth=oauth) as client:
                 assert (await who(client))[0] == "ada"
             granted = await oauth.client_auth(here.url, loopback_fetch()).headers("POST", here.url)
-            found.add(granted["Authorization"])
+            results.add(granted["Authorization"])
             assert granted["Authorization"].startswith("DPoP " if dpop == "always" else "Bearer ")
             assert await age(store) == 1
-    assert len(found) == 3
+    assert len(results) == 3
     assert len(browser.pages) == 2
 
 
@@ -161,7 +161,7 @@ async def test_concurrent_users_have_their_own_identity(oidc: OIDCPeer) -> None:
 
 @pytest.mark.parametrize("id", ["basic", "post", "key"])
 async def test_client_without_a_user_authenticates(oidc: OIDCPeer, id: str) -> None:
-    """With each authentication method, one of which sends no secret."""
+    """The test uses each authentication method, one of which sends no secret."""
     async with guarded(trusting(oidc)) as here:
         for revision in REVISIONS:
             async with here.client(revision, auth=ClientCredentials(client=oidc.registered(id))) as client:

@@ -1,4 +1,4 @@
-"""The official Python SDK's client with the SDK's own OAuth, against a server and an authorization server of ours.
+"""The official Python SDK's client with the SDK's own OAuth, against mcptrio's server and authorization server.
 
 Source: mcp 2.3.0, mcp/client/auth; MCP 2025-11-25 and 2026-07-28, basic/authorization.
 """
@@ -35,7 +35,7 @@ __all__: list[str] = []
 REVISIONS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
 """The modes of the SDK, by the revision that each negotiates."""
 PLACES = ("", "/auth")
-"""Paths of the authorization server: the root, as usual, and one that its metadata URL has after `.well-known`."""
+"""Paths of the authorization server. A path other than the root is appended to the URL of its metadata document."""
 
 
 @define
@@ -44,14 +44,15 @@ class Storage:
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
-    kept: int = 0
+    save_count: int = 0
+    """The number of times that the SDK has stored tokens."""
 
     async def get_tokens(self) -> OAuthToken | None:
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self.tokens = tokens
-        self.kept += 1
+        self.save_count += 1
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self.client
@@ -66,7 +67,7 @@ class Application:
 
     browser: Browser
     storage: Storage = field(factory=Storage)
-    asked: list[dict[str, list[str]]] = field(factory=list)
+    authorization_requests: list[dict[str, list[str]]] = field(factory=list)
     """Parameters of the authorization requests."""
     _back: str = ""
 
@@ -75,14 +76,14 @@ class Application:
         return OAuthClientProvider(url, metadata, self.storage, self._send, self._wait)
 
     async def _send(self, url: str) -> None:
-        self.asked.append(parse_qs(urlsplit(url).query))
+        self.authorization_requests.append(parse_qs(urlsplit(url).query))
         self._back = await self.browser.visit(url)
 
     async def _wait(self) -> AuthorizationCodeResult:
-        found = parse_qs(urlsplit(self._back).query)
-        report: dict[str, Any] = {name: values[0] for name, values in found.items() if name in ("code", "state", "iss")}
+        query = parse_qs(urlsplit(self._back).query)
+        report: dict[str, Any] = {name: values[0] for name, values in query.items() if name in ("code", "state", "iss")}
         if "code" not in report:
-            raise OAuthFlowError(found["error"][0])
+            raise OAuthFlowError(query["error"][0])
         return AuthorizationCodeResult(**report)
 
 
@@ -112,14 +113,14 @@ async def test_sdk_client_registers_logs_in_and_steps_up(tmp_path: Path, place: 
             assert (subject, scopes) == ("ada", ["read"])
             assert ada.storage.client is not None
             assert id == ada.storage.client.client_id
-            assert len(ada.asked) == 1
-            assert ada.asked[0]["resource"] == [here.url]
-            assert ada.asked[0]["code_challenge_method"] == ["S256"]
+            assert len(ada.authorization_requests) == 1
+            assert ada.authorization_requests[0]["resource"] == [here.url]
+            assert ada.authorization_requests[0]["code_challenge_method"] == ["S256"]
 
             assert await call(client, "write") == "written"
             assert (await call(client, "who")).split()[2:] == ["read", "write"]
-            assert len(ada.asked) == 2
-            assert sorted(ada.asked[1]["scope"][0].split()) == ["read", "write"]
+            assert len(ada.authorization_requests) == 2
+            assert sorted(ada.authorization_requests[1]["scope"][0].split()) == ["read", "write"]
     # First a login and a consent; then only a consent.
     assert ["Log in" in page for page in ada.browser.pages] == [True, False, False]
     assert "Write your notes" not in ada.browser.pages[1]
@@ -140,7 +141,7 @@ async def test_sdk_client_renews_its_token_without_the_user(tmp_path: Path) -> N
             assert second is not None
             assert second.access_token != first.access_token
             assert second.refresh_token not in (None, first.refresh_token)
-    assert len(ada.asked) == 1
+    assert len(ada.authorization_requests) == 1
 
 
 async def test_login_denied_by_the_user_is_an_error(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def who(client: mcptrio.Client) -> list[str]:
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("mode", MODES)
 async def test_user_consents_once(sdk_guarded: Mapping[str, str], mode: str, revision: str) -> None:
-    """With resource metadata, and as in 2025-03-26, where the server's origin is the authorization server."""
+    """The server has resource metadata, or is its own authorization server, as in 2025-03-26."""
     url, browser = sdk_guarded[mode], ada()
     async with connected(url, oauth(browser), revision) as client:
         subject, resource, scope, token = await who(client)
@@ -117,15 +117,15 @@ async def test_login_denied_by_the_user_is_an_error(sdk_guarded: Mapping[str, st
 
 async def test_concurrent_clients_ask_the_user_once(sdk_guarded: Mapping[str, str]) -> None:
     """Twenty clients of one program, all without a token."""
-    browser, found = ada(), []
+    browser, results = ada(), []
     method = oauth(browser)
 
     async def connect_once() -> None:
         async with connected(sdk_guarded["resource"], method) as client:
-            found.append((await who(client))[3])
+            results.append((await who(client))[3])
 
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(connect_once)
-    assert len(found) == 20
-    assert len(set(found)) == len(browser.pages) == 1
+    assert len(results) == 20
+    assert len(set(results)) == len(browser.pages) == 1

@@ -21,24 +21,30 @@ def rows() -> list[list[str]]:
 
 
 def test_each_attack_names_existing_tests() -> None:
-    found = rows()
-    assert len(found) > 20
-    for attack, happens, where in found:
+    table_rows = rows()
+    assert len(table_rows) > 20
+    for attack, result, tests_cell in table_rows:
         assert attack
-        assert happens
-        modules = MODULE.findall(where)
+        assert result
+        modules = MODULE.findall(tests_cell)
         assert modules, attack
-        assert where.count("`") == 2 * len(modules), f"{attack}: something else than modules of tests is named"
+        assert tests_cell.count("`") == 2 * len(modules), (
+            f"{attack}: expected only test modules in backticks, got {tests_cell}"
+        )
         for module in modules:
             path = ROOT / module
-            assert path.is_file(), f"{attack}: there is no {module}"
-            assert TEST.search(path.read_text("utf-8")), f"{attack}: there is no test in {module}"
+            assert path.is_file(), f"{attack}: expected the file {module}, got none"
+            assert TEST.search(path.read_text("utf-8")), f"{attack}: expected a test in {module}, got none"
 
 
 def test_each_module_of_attacks_is_named() -> None:
-    named = set(MODULE.findall("".join(where for _, _, where in rows())))
+    named_modules = set(MODULE.findall("".join(where for _, _, where in rows())))
     folders = ("tests/auth", "tests/auth_peers", "plugins/mcptrio-authserver/tests")
-    there = {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).glob("test_*attacks.py")}
-    there |= {f"tests/auth_peers/{name}.py" for name in ("test_hostile_servers", "test_comparisons", "test_django")}
-    assert len(there) > 4
-    assert there <= named
+    attack_modules = {
+        str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).glob("test_*attacks.py")
+    }
+    attack_modules |= {
+        f"tests/auth_peers/{name}.py" for name in ("test_hostile_servers", "test_comparisons", "test_django")
+    }
+    assert len(attack_modules) > 4
+    assert attack_modules <= named_modules

@@ -167,17 +167,17 @@ async def play(
     options = {"ping_interval": 0, **options}
     ours, theirs = memory_channel_pair()
     script = Script(theirs, revision)
-    begun = trio.Event()
+    started = trio.Event()
 
     async def begin() -> None:
         await script.begin(EVERYTHING if capabilities is None else capabilities)
-        begun.set()
+        started.set()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(begin)
         async with connect(ours, revision=revision, **options) as client:
             # Only one task may read.
-            await begun.wait()
+            await started.wait()
             yield client, script
     await theirs.aclose()
 

@@ -291,7 +291,7 @@ async def test_error_is_not_cached() -> None:
 
 
 async def test_calls_prompts_and_completions_are_not_cached() -> None:
-    """Even if the server sends a time to live."""
+    """This holds even if the server sends a time to live."""
     answers: dict[str, dict[str, Any]] = {
         "tools/call": {"content": []},
         "prompts/get": {"messages": []},

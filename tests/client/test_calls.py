@@ -34,21 +34,21 @@ OLD, NEW = HANDSHAKE[-1], REVISIONS[-1]
 async def test_progress_of_an_mcptrio_server_arrives_in_order_before_the_result(
     revision: str, autojump_clock: object
 ) -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     async with connect(Server(plugins=[Slow()]), revision=revision) as client:
-        result = await client.call_tool("count", {"to": 5}, progress=heard.append)
+        result = await client.call_tool("count", {"to": 5}, progress=received.append)
 
         assert text_of(result) == "counted to 5"
         with_text = revision != "2024-11-05"
-        assert heard == [Progress(n, 5, f"number {n}" if with_text else None) for n in range(1, 6)]
+        assert received == [Progress(n, 5, f"number {n}" if with_text else None) for n in range(1, 6)]
 
 
 async def test_progress_callback_receives_all_reports_before_the_result(autojump_clock: object) -> None:
-    heard: list[float] = []
+    received: list[float] = []
 
     async def listen(progress: Progress) -> None:
         await trio.sleep(1)
-        heard.append(progress.progress)
+        received.append(progress.progress)
 
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
@@ -60,16 +60,16 @@ async def test_progress_callback_receives_all_reports_before_the_result(autojump
 
         nursery.start_soon(work)
         await client.call_tool("work", progress=listen)
-        assert heard == list(range(50))
+        assert received == list(range(50))
 
 
 async def test_flood_of_progress_keeps_the_newest_reports(autojump_clock: object) -> None:
-    heard: list[float] = []
+    received: list[float] = []
     go_on = trio.Event()
 
     async def listen(progress: Progress) -> None:
         await go_on.wait()
-        heard.append(progress.progress)
+        received.append(progress.progress)
 
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
@@ -83,9 +83,9 @@ async def test_flood_of_progress_keeps_the_newest_reports(autojump_clock: object
         nursery.start_soon(work)
         assert text_of(await client.call_tool("work", progress=listen)) == "done"
 
-    assert heard[0] == 0
-    assert 50 < len(heard) < 100
-    assert heard[1:] == list(range(1000))[-len(heard) + 1 :]
+    assert received[0] == 0
+    assert 50 < len(received) < 100
+    assert received[1:] == list(range(1000))[-len(received) + 1 :]
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "async"])

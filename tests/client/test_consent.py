@@ -12,7 +12,7 @@ from mcptrio import Endpoint, connect
 from mcptrio.client import Change
 from mcptrio.errors import AuthorizationError, ConsentNeeded
 from mcptrio.types import TextContent
-from tests.http.web import Handler, Seen, Wire, answer, eventually, serving
+from tests.http.web import Handler, ReceivedRequest, Wire, answer, eventually, serving
 
 __all__: list[str] = []
 
@@ -51,7 +51,7 @@ class Site:
         self._serve = serve
         self._revision = revision
 
-    async def __call__(self, seen: Seen, wire: Wire) -> None:
+    async def __call__(self, seen: ReceivedRequest, wire: Wire) -> None:
         if seen.headers["authorization"] != f"Bearer {self.valid}":
             await wire.reply(status=401)
         elif seen.method == "DELETE":
@@ -81,7 +81,7 @@ async def test_executed_call_is_not_repeated_after_reauthorization(agrees: bool)
     """The token expires once the server has executed the call; only the stream of its response is requested again."""
     token = Token(agrees=agrees)
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET" and "last-event-id" not in seen.headers:
             await wire.reply(status=405)
             return
@@ -116,7 +116,7 @@ async def test_subscription_asks_the_user_at_start_and_after_reconnection() -> N
     token = Token()
     hang_up = trio.Event()
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         id = seen.message["id"]
         meta = {"io.modelcontextprotocol/subscriptionId": id}
         await wire.stream()
@@ -144,7 +144,7 @@ async def test_subscription_asks_the_user_at_start_and_after_reconnection() -> N
 async def test_subscription_ends_when_the_user_denies_authorization() -> None:
     token = Token(agrees=False)
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         raise AssertionError("not authorized")
 
     site = Site(serve, revision="2026-07-28")
@@ -160,7 +160,7 @@ async def test_get_stream_asks_the_user_and_continues() -> None:
     token = Token()
     gets = 0
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         nonlocal gets
         gets += 1
         await wire.stream()
@@ -188,7 +188,7 @@ async def test_unauthorized_response_to_a_ping_does_not_end_the_client() -> None
     """The client's response to the server's ping needs authorization; other requests are unaffected."""
     token = Token(agrees=False)
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET":
             await wire.stream()
             await wire.event({"jsonrpc": "2.0", "id": 7, "method": "ping"})

@@ -127,7 +127,7 @@ async def test_call_timeout_overrides_the_client_timeout(autojump_clock: object)
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_progress_restarts_the_idle_timeout(revision: str, autojump_clock: object) -> None:
-    """Also without a progress callback."""
+    """This holds also without a progress callback."""
     async with (
         play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,

@@ -120,16 +120,16 @@ async def test_server_is_notified_of_a_cancelled_call(caplog: pytest.LogCaptureF
 
 
 async def test_flood_of_progress_arrives_in_order_before_the_response() -> None:
-    heard: list[float] = []
+    received: list[float] = []
 
     async def hear(progress: Progress) -> None:
-        heard.append(progress.progress)
+        received.append(progress.progress)
         await trio.lowlevel.checkpoint()
 
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("flood", progress=hear)) == "done"
-        assert heard == sorted(heard)
-        assert heard[-1] == 19_999
+        assert received == sorted(received)
+        assert received[-1] == 19_999
         assert await echoes(client)
 
 

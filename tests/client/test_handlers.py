@@ -407,11 +407,11 @@ async def test_slow_handler_times_out(autojump_clock: object) -> None:
 
 
 async def test_cancelled_server_request_ends_its_handler_without_a_response() -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
     ended: list[str] = []
 
     async def elicit(form: Form) -> None:
-        asked.set()
+        question_asked.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -419,7 +419,7 @@ async def test_cancelled_server_request_ends_its_handler_without_a_response() ->
 
     async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
         await script.send(Request("question", "elicitation/create", FORM))
-        await asked.wait()
+        await question_asked.wait()
         await script.notify("notifications/cancelled", {"requestId": "question", "reason": "never mind"})
         await script.expect_nothing()
         assert ended == ["elicit"]
@@ -481,11 +481,11 @@ async def test_id_of_a_server_request_is_reusable_after_its_response() -> None:
 
 
 async def test_closing_the_client_cancels_its_handlers() -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
     ended: list[str] = []
 
     async def elicit(form: Form) -> None:
-        asked.set()
+        question_asked.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -493,7 +493,7 @@ async def test_closing_the_client_cancels_its_handlers() -> None:
 
     async with play(OLD, handlers=Handlers(elicit=elicit)) as (_, script):
         await script.send(Request("question", "elicitation/create", FORM))
-        await asked.wait()
+        await question_asked.wait()
     assert ended == ["elicit"]
 
 

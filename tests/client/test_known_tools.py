@@ -321,7 +321,7 @@ async def test_raw_request_has_parameter_headers() -> None:
 
 
 def test_removed_parameter_header_is_no_longer_sent() -> None:
-    """Also without a change notification: the list may have been requested again."""
+    """This holds also without a change notification, if the client has requested the list again."""
     known = KnownTools()
 
     def add_page(**definition: Any) -> None:
@@ -340,16 +340,16 @@ def test_removed_parameter_header_is_no_longer_sent() -> None:
 
 async def test_concurrent_first_calls_all_have_their_headers(caplog: pytest.LogCaptureFixture) -> None:
     shop = Shop()
-    heard: list[str] = []
+    received: list[str] = []
     async with served(shop.server) as client:
 
         async def buy(number: int) -> None:
-            heard.append(text_of(await client.call_tool("buy", {"region": str(number)})))
+            received.append(text_of(await client.call_tool("buy", {"region": str(number)})))
 
         async with trio.open_nursery() as nursery:
             for number in range(10):
                 nursery.start_soon(buy, number)
-    assert sorted(heard) == [f"bought 1 in {number}" for number in range(10)]
+    assert sorted(received) == [f"bought 1 in {number}" for number in range(10)]
 
 
 async def test_http_error_has_the_class_of_other_transports() -> None:

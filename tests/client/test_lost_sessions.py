@@ -23,7 +23,7 @@ from tests.error_codes import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from tests.http.web import Seen, Wire, answer, eventually, serving
+from tests.http.web import ReceivedRequest, Wire, answer, eventually, serving
 from tests.interaction.applies import HANDSHAKE
 
 __all__: list[str] = []
@@ -58,7 +58,7 @@ class Forgetful:
         self.lost_at = ""
         """The method at which the server forgets every session."""
 
-    async def __call__(self, seen: Seen, wire: Wire) -> None:
+    async def __call__(self, seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.reply(status=204)
             return
@@ -249,7 +249,7 @@ async def test_client_reconnects_over_another_transport() -> None:
     modern = False
     site = Forgetful()
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         if modern:
             await site(seen, wire)
         elif seen.method == "GET":
@@ -284,7 +284,7 @@ async def test_client_negotiates_again_with_an_http_server_of_a_newer_revision(h
     site.has_sessions = has_sessions
     modern = False
 
-    async def serve(seen: Seen, wire: Wire) -> None:
+    async def serve(seen: ReceivedRequest, wire: Wire) -> None:
         if not modern:
             await site(seen, wire)
             return
@@ -331,7 +331,7 @@ class Replaced:
         self.refuses_call: int | None = None
         """The status of each call; other requests are answered."""
 
-    async def __call__(self, seen: Seen, wire: Wire) -> None:
+    async def __call__(self, seen: ReceivedRequest, wire: Wire) -> None:
         message = seen.message if seen.method == "POST" else {}
         method = message.get("method")
         if seen.method != "POST":

@@ -21,10 +21,10 @@ OLD, NEW = HANDSHAKE[-1], MODERN[-1]
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_log_messages_reach_their_handler(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def hear(message: Any) -> None:
-        heard.append((message.level, message.logger, message.data))
+        received.append((message.level, message.logger, message.data))
         if message.level == "error":
             raise KeyError("mine")
 
@@ -34,7 +34,7 @@ async def test_log_messages_reach_their_handler(revision: str, caplog: pytest.Lo
         await script.notify("notifications/message", {"level": "loud", "data": 1})
         await script.notify("notifications/message", {"level": "debug", "data": "x"})
         assert await is_usable(client, script)
-    assert heard == [("info", "l", {"a": 1}), ("error", None, None), ("debug", None, "x")]
+    assert received == [("info", "l", {"a": 1}), ("error", None, None), ("debug", None, "x")]
     assert "the handler of log messages failed" in caplog.text
 
 
@@ -42,7 +42,7 @@ async def test_log_messages_over_the_rate_limit_are_dropped(
     autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     """During connecting and a second afterwards; a warning is logged once a minute."""
-    heard: list[Any] = []
+    received: list[Any] = []
     ours, theirs = memory_channel_pair()
     script = Script(theirs, OLD)
 
@@ -53,21 +53,21 @@ async def test_log_messages_over_the_rate_limit_are_dropped(
     async def serve() -> None:
         await flood()
         await script.begin({"tools": {}})
-        begun.set()
+        started.set()
 
-    begun = trio.Event()
+    started = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
-        async with connect(ours, revision=OLD, handlers=Handlers(log=heard.append), ping_interval=0) as client:
-            await begun.wait()
-            assert len(heard) == MAX_LOGS_WHILE_CONNECTING
+        async with connect(ours, revision=OLD, handlers=Handlers(log=received.append), ping_interval=0) as client:
+            await started.wait()
+            assert len(received) == MAX_LOGS_WHILE_CONNECTING
             await flood()
             assert await is_usable(client, script)
-            assert len(heard) == MAX_LOGS_WHILE_CONNECTING + MAX_LOGS_PER_SECOND
+            assert len(received) == MAX_LOGS_WHILE_CONNECTING + MAX_LOGS_PER_SECOND
             await trio.sleep(1)
             await flood()
             assert await is_usable(client, script)
-            assert len(heard) == MAX_LOGS_WHILE_CONNECTING + 2 * MAX_LOGS_PER_SECOND
+            assert len(received) == MAX_LOGS_WHILE_CONNECTING + 2 * MAX_LOGS_PER_SECOND
     await theirs.aclose()
     notices = [record.message for record in caplog.records if "dropped" in record.message]
     assert notices == ["memory: sends more than 100 log messages while connecting; dropped: 1"]

@@ -12,7 +12,7 @@ import trio
 from mcptrio import MCPTrioError, connect
 from mcptrio.errors import Overloaded, RequestFailed
 from tests.error_codes import INTERNAL_ERROR
-from tests.http.web import Seen, Wire, answer, serving
+from tests.http.web import ReceivedRequest, Wire, answer, serving
 
 __all__: list[str] = []
 
@@ -29,7 +29,7 @@ class Busy:
         self._body = body
         self._headers = headers
 
-    async def __call__(self, seen: Seen, wire: Wire) -> None:
+    async def __call__(self, seen: ReceivedRequest, wire: Wire) -> None:
         message = seen.message if seen.method == "POST" else {}
         if message.get("method") == "initialize":
             can = {"prompts": {}, "tools": {}}

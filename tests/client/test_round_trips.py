@@ -185,17 +185,17 @@ async def test_retry_has_only_the_state_of_the_last_result() -> None:
 
 
 async def test_answers_and_state_are_not_sent_with_another_request() -> None:
-    asked, go_on = trio.Event(), trio.Event()
+    question_asked, go_on = trio.Event(), trio.Event()
 
     async def elicit(form: Form) -> dict[str, Any]:
-        asked.set()
+        question_asked.set()
         await go_on.wait()
         return {"name": "Ada"}
 
     async with play(NEW, handlers=Handlers(elicit=elicit)) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(client.call_tool, "work")
         await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
-        await asked.wait()
+        await question_asked.wait()
         nursery.start_soon(client.call_tool, "work")
         other = await script.next_request("tools/call")
         assert retry_input(other) == (None, None)
@@ -329,11 +329,11 @@ async def test_idle_timeout_restarts_each_round_and_pauses_for_the_user(autojump
 
 
 async def test_call_cancelled_while_the_user_is_asked_sends_nothing() -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
     ended: list[str] = []
 
     async def elicit(form: Form) -> None:
-        asked.set()
+        question_asked.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -343,7 +343,7 @@ async def test_call_cancelled_while_the_user_is_asked_sends_nothing() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, "work")
             await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
-            await asked.wait()
+            await question_asked.wait()
             nursery.cancel_scope.cancel()
         assert ended == ["elicit"]
         await script.expect_nothing()
@@ -375,18 +375,18 @@ async def test_failing_handler_fails_the_call(caplog: pytest.LogCaptureFixture) 
 
 
 async def test_failing_handler_cancels_the_others_of_its_round(caplog: pytest.LogCaptureFixture) -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
     ended: list[str] = []
 
     async def elicit(form: Form) -> None:
-        asked.set()
+        question_asked.set()
         try:
             await trio.sleep_forever()
         finally:
             ended.append("elicit")
 
     async def sample(params: Any) -> CreateMessageResult:
-        await asked.wait()
+        await question_asked.wait()
         raise KeyError("mine")
 
     async with play(NEW, handlers=Handlers(elicit=elicit, sample=sample)) as (client, script):

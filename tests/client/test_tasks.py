@@ -19,7 +19,7 @@ from mcptrio.serving import ServerSettings, Timeouts, memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, TOOL, Script, play, text
 from tests.client.slow_plugin import text_of
 from tests.error_codes import INTERNAL_ERROR
-from tests.http.web import Seen, Wire, answer
+from tests.http.web import ReceivedRequest, Wire, answer
 from tests.http.web import serving as serving_http
 from tests.interaction.applies import HANDSHAKE, MODERN
 
@@ -386,7 +386,7 @@ async def test_polls_again_over_http_after_failures_of_every_kind() -> None:
     failures = iter([503, None, 502, 503, None])
     polls: list[str] = []
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         cacheable = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         match seen.message["method"]:
             case "server/discover":

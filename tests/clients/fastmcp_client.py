@@ -94,17 +94,17 @@ async def connect(
     target: Target, revision: str, *, pinned: bool = False, hooks: HTTPHooks | None = None
 ) -> AsyncIterator[Peer]:
     """Connect FastMCP's client; see :class:`tests.clients.python_sdk_peer.Connect`."""
-    heard = ReceivedMessages()
+    received_messages = ReceivedMessages()
     modern = revision in MODERN_PROTOCOL_VERSIONS
 
     async def elicit(message: str, kind: Any, params: types.ElicitRequestParams, context: Any) -> Any:
-        return await heard.on_elicit(context, params)
+        return await received_messages.on_elicit(context, params)
 
     async def sample(messages: Any, params: types.CreateMessageRequestParams, context: Any) -> Any:
-        return await heard.on_sample(context, params)
+        return await received_messages.on_sample(context, params)
 
     async def roots(context: Any) -> list[types.Root]:
-        return (await heard.on_roots(context)).roots
+        return (await received_messages.on_roots(context)).roots
 
     client = Client(
         transport(target, hooks),
@@ -112,12 +112,12 @@ async def connect(
         elicitation_handler=elicit,
         sampling_handler=sample,
         roots=roots,
-        log_handler=heard.on_log,
-        message_handler=heard.on_message,
+        log_handler=received_messages.on_log,
+        message_handler=received_messages.on_message,
         timeout=WAIT_TIMEOUT,
     )
     async with client:
-        yield Peer(client=SDKNames(client), heard=heard, target=target, revision=revision, connect=connect)
+        yield Peer(client=SDKNames(client), heard=received_messages, target=target, revision=revision, connect=connect)
 
 
 def main() -> None:

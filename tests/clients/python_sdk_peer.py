@@ -174,7 +174,7 @@ async def connect(
     Args:
         transport: Replaces the transport of the target.
     """
-    heard = ReceivedMessages()
+    received_messages = ReceivedMessages()
     modern = revision in MODERN_PROTOCOL_VERSIONS
     async with AsyncExitStack() as stack:
         if hooks is not None:
@@ -183,16 +183,16 @@ async def connect(
         client = Client(
             transport or target.transport(),
             mode="legacy" if not modern else revision if pinned else "auto",
-            elicitation_callback=heard.on_elicit,
-            sampling_callback=heard.on_sample,
-            list_roots_callback=heard.on_roots,
-            logging_callback=heard.on_log,
-            message_handler=heard.on_message,
+            elicitation_callback=received_messages.on_elicit,
+            sampling_callback=received_messages.on_sample,
+            list_roots_callback=received_messages.on_roots,
+            logging_callback=received_messages.on_log,
+            message_handler=received_messages.on_message,
             client_info=types.Implementation(name="python-sdk", version="2.3.0"),
             read_timeout_seconds=WAIT_TIMEOUT,
         )
         await stack.enter_async_context(client)
-        yield Peer(client=client, heard=heard, target=target, revision=revision, connect=connect)
+        yield Peer(client=client, heard=received_messages, target=target, revision=revision, connect=connect)
 
 
 def text_of(result: types.CallToolResult) -> str:

@@ -59,7 +59,7 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
         for run in runs
     ]
     with log.open("wb") as errors:
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, json.dumps(plan)],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -68,8 +68,8 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
             timeout=SCRIPT_SECONDS,
             check=False,
         )
-    assert done.returncode == 0, log.read_text("utf-8", "replace")
-    reports: Reports = json.loads(done.stdout)
+    assert result.returncode == 0, log.read_text("utf-8", "replace")
+    reports: Reports = json.loads(result.stdout)
     assert {name: list(report) for name, report in reports.items()} == {run["name"]: run["behaviours"] for run in plan}
     return reports
 

@@ -47,7 +47,7 @@ def test_servers_exit_when_their_clients_close_the_input(reports: Reports, log: 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 @pytest.mark.parametrize("run", TRIO_RUNS, ids=str)
 async def test_trio_client_sees_the_expected_behaviour(run: Run, url: str, subtests: pytest.Subtests) -> None:
-    """In a process where warnings are errors and leaked tasks or sockets fail the test."""
+    """The client runs in a process where warnings are errors, and leaked tasks or sockets fail the test."""
     target = Target(url=url) if run.transport == "http" else Target(command=serve_command("stdio"))
 
     report = await try_behaviours(target, run.revision, behaviours_of(run))

@@ -27,16 +27,16 @@ def test_typescript_client_follows_tasks(tmp_path: Path) -> None:
     node = find_node()
     packages = node.install(FOLDER)
     with serve(COMMAND, tmp_path / "log") as url:
-        done = subprocess.run(
+        result = subprocess.run(
             [node.binary, FOLDER / "tasks.mjs", packages, url],
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
-    assert json.loads(done.stdout) == {
+    assert json.loads(result.stdout) == {
         "greet": {"kind": "immediate", "status": "completed", "text": "Hello, Ada!", "isError": False},
         "slow_compute": {"kind": "task", "status": "completed", "text": "computed x in 0.5 s", "isError": False},
         "failing_job": {"kind": "task", "status": "completed", "text": "the job failed", "isError": True},
@@ -52,13 +52,13 @@ def test_typescript_client_follows_tasks(tmp_path: Path) -> None:
 def test_fastmcp_client_follows_tasks() -> None:
     python = install(FASTMCP, ["fastmcp", "fastmcp_tasks"])
     server = (sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "everything")
-    done = subprocess.run(
+    result = subprocess.run(
         [python, HERE / "fastmcp_task_client.py", *server], capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
     # A failed task is an error of the tool for its users.
-    assert json.loads(done.stdout) == {
+    assert json.loads(result.stdout) == {
         "greet": {"text": "Hello, Ada!"},
         "slow_compute": {"text": "computed x in 0.5 s"},
         "failing_job": {"failed": "the job failed"},

@@ -59,8 +59,8 @@ def run(
 
 def run_text(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run ``mcptrio`` with text output and empty input; :func:`tests.processes.run` does so in a new Python process."""
-    done = run(*args, cwd=cwd, env=env)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    result = run(*args, cwd=cwd, env=env)
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())
 
 
 def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
@@ -133,9 +133,9 @@ class AtTerminal:
         """Wait until the output after the last match matches the pattern."""
         deadline = time.monotonic() + seconds
         while True:
-            if found := re.compile(pattern).search(self.shown, self._seen):
-                self._seen = found.end()
-                return found
+            if match := re.compile(pattern).search(self.shown, self._seen):
+                self._seen = match.end()
+                return match
             left = deadline - time.monotonic()
             rest = self.shown[self._seen :]
             assert left > 0, f"no {pattern!r} within {seconds} s, but {rest!r}"

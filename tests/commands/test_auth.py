@@ -85,11 +85,11 @@ def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> s
     ) as process:
         assert process.stderr is not None
         output = ""
-        while (found := LINK.search(output)) is None:
+        while (match := LINK.search(output)) is None:
             line = process.stderr.readline()
             assert line, output
             output += line
-        page = visit(found[1])
+        page = visit(match[1])
         out, err = process.communicate(timeout=WAIT_TIMEOUT)
     assert process.returncode == 0, output + err
     assert "mcptrio" in page
@@ -250,22 +250,22 @@ def test_credentials_file_readable_by_others_is_refused(server: Server, env: dic
 def test_auth_failure_is_reported_with_its_exit_code(
     args: tuple[str, ...], code: int, message: str, env: dict[str, str], tmp_path: Path
 ) -> None:
-    done = run("auth", *args, cwd=tmp_path, env=env)
+    result = run("auth", *args, cwd=tmp_path, env=env)
 
-    assert (done.returncode, done.stdout) == (code, b""), done.stderr
-    assert message in done.stderr.decode()
+    assert (result.returncode, result.stdout) == (code, b""), result.stderr
+    assert message in result.stderr.decode()
 
 
 def test_login_at_an_open_server_is_refused(env: dict[str, str], tmp_path: Path) -> None:
     """The command reports that the server needs no login."""
     with protected() as server:
         # Its root has no authorization metadata.
-        done = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)
+        result = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)
 
-    assert done.returncode == 4
+    assert result.returncode == 4
     assert (
         b"/other requires no login: expected HTTP 401 or protected resource metadata, got HTTP 404; check the path"
-        in done.stderr
+        in result.stderr
     )
 
 

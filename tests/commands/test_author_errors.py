@@ -164,8 +164,8 @@ def garden(tmp_path: Path) -> Path:
 
 
 def call(garden: Path, tool: str, *options: str) -> subprocess.CompletedProcess[str]:
-    done = run("call", "--plugin", "garden.py", *options, tool, cwd=garden.parent)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    result = run("call", "--plugin", "garden.py", *options, tool, cwd=garden.parent)
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())
 
 
 def number(text: str) -> int:
@@ -174,9 +174,9 @@ def number(text: str) -> int:
 
 
 def test_failing_tool_shows_the_plugins_frames_and_the_cause_once(garden: Path) -> None:
-    done = call(garden, "raises")
+    result = call(garden, "raises")
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (1, "")
     expected = [
         rf"\[error\] tool raises failed \(id {ID}\)",
         r"  ValueError: no beds: \\x1b\[2J",
@@ -190,15 +190,15 @@ def test_failing_tool_shows_the_plugins_frames_and_the_cause_once(garden: Path) 
         r"      return 100 / by",
     ]
     # Which lines get marks below them depends on the version of Python.
-    shown = re.sub(r"^ +[~^]+\n", "", done.stderr, flags=re.MULTILINE)
-    assert re.fullmatch("\n".join(expected) + "\n", shown), done.stderr
+    shown = re.sub(r"^ +[~^]+\n", "", result.stderr, flags=re.MULTILINE)
+    assert re.fullmatch("\n".join(expected) + "\n", shown), result.stderr
 
 
 def test_verbose_shows_all_frames(garden: Path) -> None:
-    shown = call(garden, "raises", "--verbose").stderr
+    output = call(garden, "raises", "--verbose").stderr
 
-    assert "frames of mcptrio" not in shown
-    assert re.search(r'File "[^"]*mcptrio[^"]*", line', shown)
+    assert "frames of mcptrio" not in output
+    assert re.search(r'File "[^"]*mcptrio[^"]*", line', output)
 
 
 def test_failing_tool_at_a_terminal_is_coloured(garden: Path) -> None:
@@ -212,77 +212,77 @@ def test_failing_tool_at_a_terminal_is_coloured(garden: Path) -> None:
 
 
 def test_json_result_has_the_failure_id_and_no_reason(garden: Path) -> None:
-    done = call(garden, "raises", "--json")
+    result = call(garden, "raises", "--json")
 
-    [block] = json.loads(done.stdout)["content"]
-    found = re.fullmatch(rf"error executing tool raises: see id ({ID}) in the server's log", block["text"])
-    assert found is not None, block
-    assert f"tool raises failed (id {found[1]})" in done.stderr
+    [block] = json.loads(result.stdout)["content"]
+    match = re.fullmatch(rf"error executing tool raises: see id ({ID}) in the server's log", block["text"])
+    assert match is not None, block
+    assert f"tool raises failed (id {match[1]})" in result.stderr
 
 
 def test_log_of_a_started_server_is_shown_with_verbose(garden: Path) -> None:
     command = (sys.executable, "-m", "mcptrio", "run", str(garden))
     done = run("call", "raises", "--", *command, cwd=garden.parent)
-    shown = run("call", "--verbose", "raises", "--", *command, cwd=garden.parent)
+    result = run("call", "--verbose", "raises", "--", *command, cwd=garden.parent)
 
     assert re.search(rf"see id {ID} in the server's log\n--verbose shows the server's log\n$", done.stderr.decode())
-    assert b"ValueError: no beds" in shown.stderr
-    assert b"--verbose" not in shown.stderr
+    assert b"ValueError: no beds" in result.stderr
+    assert b"--verbose" not in result.stderr
 
 
 def test_isolated_plugin_shows_its_frames_once(garden: Path) -> None:
     (garden.parent / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
-    done = call(garden, "raises")
+    result = call(garden, "raises")
 
-    assert done.returncode == 1
-    assert done.stderr.count("ValueError: no beds") == 1
-    assert f'File "{garden}", line {number("raise ValueError")}, in raises' in done.stderr
-    assert "reported an error" not in done.stderr
+    assert result.returncode == 1
+    assert result.stderr.count("ValueError: no beds") == 1
+    assert f'File "{garden}", line {number("raise ValueError")}, in raises' in result.stderr
+    assert "reported an error" not in result.stderr
 
 
 def test_exception_group_of_one_is_unwrapped(garden: Path) -> None:
-    shown = call(garden, "in_a_nursery").stderr
+    output = call(garden, "in_a_nursery").stderr
 
-    assert "\n  ZeroDivisionError: division by zero\n" in shown
-    assert "Group" not in shown
+    assert "\n  ZeroDivisionError: division by zero\n" in output
+    assert "Group" not in output
 
 
 def test_exception_group_of_several_shows_each(garden: Path) -> None:
-    shown = call(garden, "several").stderr
+    output = call(garden, "several").stderr
 
-    assert "ExceptionGroup: Exceptions from Trio nursery (2 sub-exceptions)" in shown
+    assert "ExceptionGroup: Exceptions from Trio nursery (2 sub-exceptions)" in output
     for position in (1, 2):
-        assert f"\n    {position}. ZeroDivisionError: division by zero\n" in shown
+        assert f"\n    {position}. ZeroDivisionError: division by zero\n" in output
 
 
 def test_endless_recursion_is_truncated(garden: Path) -> None:
-    shown = call(garden, "deep").stderr
+    output = call(garden, "deep").stderr
 
-    assert "RecursionError: maximum recursion depth exceeded" in shown
-    assert re.search(r"… \d+ frames of repeated calls", shown)
-    assert len(shown.splitlines()) < 50
+    assert "RecursionError: maximum recursion depth exceeded" in output
+    assert re.search(r"… \d+ frames of repeated calls", output)
+    assert len(output.splitlines()) < 50
 
 
 def test_nested_exception_groups_are_truncated(garden: Path) -> None:
-    shown = call(garden, "crowd").stderr.splitlines()
+    output = call(garden, "crowd").stderr.splitlines()
 
-    assert 100 < len(shown) < 310
-    assert shown[-1] == "  …"
+    assert 100 < len(output) < 310
+    assert output[-1] == "  …"
 
 
 def test_tool_error_has_no_frames(garden: Path) -> None:
-    done = call(garden, "refuses")
+    result = call(garden, "refuses")
 
-    assert done.stderr == "mcptrio: refuses reported an error:\nthe well is dry\n"
+    assert result.stderr == "mcptrio: refuses reported an error:\nthe well is dry\n"
 
 
 def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
-    done = run("read", "--plugin", "garden.py", "bed://0", cwd=garden.parent)
-    shown = done.stderr.decode()
+    result = run("read", "--plugin", "garden.py", "bed://0", cwd=garden.parent)
+    output = result.stderr.decode()
 
-    assert done.returncode == 3
-    assert shown.count("ZeroDivisionError") == 1
-    assert re.match(rf"\[error\] bed://\{{n\}} failed \(id {ID}\)\n", shown), shown
+    assert result.returncode == 3
+    assert output.count("ZeroDivisionError") == 1
+    assert re.match(rf"\[error\] bed://\{{n\}} failed \(id {ID}\)\n", output), output
 
 
 @pytest.mark.parametrize(
@@ -297,12 +297,12 @@ def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
     ],
 )
 def test_unencodable_result_is_named(garden: Path, tool: str, message: str) -> None:
-    done = call(garden, tool)
+    result = call(garden, tool)
 
-    assert done.returncode == 1
-    assert f"\n  {message}" in done.stderr
-    assert "mcptrio/" not in done.stderr
-    assert "RuntimeWarning" not in done.stderr
+    assert result.returncode == 1
+    assert f"\n  {message}" in result.stderr
+    assert "mcptrio/" not in result.stderr
+    assert "RuntimeWarning" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -316,18 +316,18 @@ def test_unencodable_result_is_named(garden: Path, tool: str, message: str) -> N
     ],
 )
 def test_asyncio_call_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, message: str) -> None:
-    done = call(garden, tool)
+    result = call(garden, tool)
 
-    [explained] = [each for each in done.stderr.splitlines() if message in each]
+    [explained] = [each for each in result.stderr.splitlines() if message in each]
     assert explained.endswith(message)
 
 
 def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
-    done = call(garden, "forgets")
+    result = call(garden, "forgets")
 
-    assert (done.returncode, done.stdout) == (0, "watered\n")
-    assert f"{garden}:{number('    helper()')}: coroutine 'helper' was never awaited" in done.stderr
-    assert "tracemalloc" not in done.stderr
+    assert (result.returncode, result.stdout) == (0, "watered\n")
+    assert f"{garden}:{number('    helper()')}: coroutine 'helper' was never awaited" in result.stderr
+    assert "tracemalloc" not in result.stderr
 
 
 def test_warning_at_a_line_of_mcptrio_names_no_line(garden: Path) -> None:
@@ -386,10 +386,12 @@ def test_unused_class_next_to_a_decorated_function_is_a_warning(tmp_path: Path) 
         "from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n\n\n"
         "class Garden:\n    @tool\n    async def water(self) -> str:\n        return ''\n"
     )
-    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+    result = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
-    assert done.returncode == 0
-    assert b"[warning] garden: class Garden has decorated methods (water), but no instance is registered" in done.stderr
+    assert result.returncode == 0
+    assert (
+        b"[warning] garden: class Garden has decorated methods (water), but no instance is registered" in result.stderr
+    )
 
 
 def test_hook_without_its_decorator_is_a_warning(tmp_path: Path) -> None:
@@ -399,11 +401,11 @@ def test_hook_without_its_decorator_is_a_warning(tmp_path: Path) -> None:
         "    def doctor(self, patient: str) -> str:\n        return patient\n\n"
         "    @tool\n    async def water(self) -> str:\n        return ''\n"
     )
-    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+    result = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
-    assert done.returncode == 0
+    assert result.returncode == 0
     warning = b"[warning] garden: `setup` is not called, because it has no decorator: write @hookimpl above it"
-    assert done.stderr.splitlines() == [warning]
+    assert result.stderr.splitlines() == [warning]
 
 
 @pytest.mark.parametrize("command", [("serve", "--stdio"), ("list",)], ids=["serve", "list"])
@@ -420,10 +422,10 @@ def test_unusable_plugin_file_at_a_terminal_is_coloured(tmp_path: Path, command:
 def test_json_log_has_the_exception_as_fields(garden: Path) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "raises", "_meta": META}}
     env = {"MCPTRIO_LOG_FORMAT": "json"}
-    done = run("serve", "--stdio", "--plugin", "garden.py", cwd=garden.parent, stdin=line(request), env=env)
+    result = run("serve", "--stdio", "--plugin", "garden.py", cwd=garden.parent, stdin=line(request), env=env)
 
-    [entry] = [each for each in map(json.loads, done.stderr.splitlines()) if each["level"] == "error"]
-    assert entry["failure_id"] in json.loads(done.stdout)["result"]["content"][0]["text"]
+    [entry] = [each for each in map(json.loads, result.stderr.splitlines()) if each["level"] == "error"]
+    assert entry["failure_id"] in json.loads(result.stdout)["result"]["content"][0]["text"]
     exception = entry["exception"]
     assert (exception["type"], exception["message"]) == ("ValueError", "no beds: \x1b[2J")
     assert exception["frames"] == [
@@ -461,10 +463,10 @@ async def water() -> str:
 def test_failed_lifespan_of_the_only_plugin_ends_the_server(tmp_path: Path, how: tuple[str, ...]) -> None:
     path = tmp_path / "garden.py"
     path.write_text(LIFESPAN)
-    done = run("serve", *how, "--plugin", "garden.py", cwd=tmp_path)
-    log = done.stderr.decode()
+    result = run("serve", *how, "--plugin", "garden.py", cwd=tmp_path)
+    log = result.stderr.decode()
 
-    assert (done.returncode, done.stdout) == (2, b"")
+    assert (result.returncode, result.stdout) == (2, b"")
     assert log.count("RuntimeError: no database") == 1
     assert f'File "{path}", line 8, in opened\n      raise RuntimeError("no database")' in log
     assert log.endswith("mcptrio: nothing to serve: garden failed\n")
@@ -474,18 +476,20 @@ def test_failed_lifespan_of_the_only_plugin_ends_the_server(tmp_path: Path, how:
 def test_server_logs_the_plugins_that_it_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(LIFESPAN)
     (tmp_path / "shed.py").write_text("from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n")
-    done = run("serve", "--stdio", "--plugin", "garden.py", "--plugin", "shed.py", cwd=tmp_path)
+    result = run("serve", "--stdio", "--plugin", "garden.py", "--plugin", "shed.py", cwd=tmp_path)
 
-    assert done.returncode == 0
-    assert b"serving without garden: see the errors above\n" in done.stderr
+    assert result.returncode == 0
+    assert b"serving without garden: see the errors above\n" in result.stderr
 
 
 def test_unknown_hook_parameter_error_lists_the_known_parameters(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(LIFESPAN.replace("opened()", "opened(app: object)"))
-    done = run("list", "--plugin", "garden.py", cwd=tmp_path)
+    result = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert done.stderr.decode().endswith("hook `opened`: expected parameters among server, config, got `app: object`\n")
+    assert result.returncode == 2
+    assert result.stderr.decode().endswith(
+        "hook `opened`: expected parameters among server, config, got `app: object`\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -500,9 +504,9 @@ def test_unknown_hook_parameter_error_lists_the_known_parameters(tmp_path: Path)
 def test_advice_for_an_unconfigured_plugin_is_shown_once(
     tmp_path: Path, plugin: str, tool: str, argument: str, setting: str
 ) -> None:
-    done = run("call", "--plugin", plugin, tool, argument, cwd=tmp_path)
-    warning, error = done.stderr.decode().splitlines()
+    result = run("call", "--plugin", plugin, tool, argument, cwd=tmp_path)
+    warning, error = result.stderr.decode().splitlines()
 
-    assert done.returncode == 1
+    assert result.returncode == 1
     assert f'is allowed: set {setting} = ["/absolute/path"] in [plugins.{plugin}]' in warning
     assert error == f"mcptrio: {tool} reported an error: see the warning above"

@@ -25,9 +25,9 @@ __all__: list[str] = []
 def call(
     tmp_path: Path, *args: str, stdin: bytes = b"", env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    done = run(*with_plugin("call", *args), cwd=tmp_path, stdin=stdin, env=env)
-    assert done.returncode == 0, done.stderr.decode()
-    return done
+    result = run(*with_plugin("call", *args), cwd=tmp_path, stdin=stdin, env=env)
+    assert result.returncode == 0, result.stderr.decode()
+    return result
 
 
 # Arguments
@@ -36,9 +36,9 @@ def call(
 def test_arguments_of_every_kind_are_sent(tmp_path: Path) -> None:
     words = ["text=5", "whole=7", "share=1", "flag=true", "kind=b", "tags=x", "tags=y z", "numbers=[1,2]"]
     more = ["place.city=Bonn", "place.tags=old", "place.floor=2", "maybe=null", "anything:=[null]"]
-    done = call(tmp_path, "take", *words, *more)
+    result = call(tmp_path, "take", *words, *more)
 
-    assert json.loads(done.stdout) == [
+    assert json.loads(result.stdout) == [
         "5",
         7,
         1,
@@ -57,40 +57,40 @@ def test_json_arguments_are_read_from_text_file_or_stdin(tmp_path: Path, way: st
     text = '{"text": "base", "place": {"city": "Bonn"}}'
     (tmp_path / "args.json").write_text(text)
     given = {"@": f"@{tmp_path / 'args.json'}", "-": "-", "{": text}[way]
-    done = call(tmp_path, "take", "--args", given, "place.floor=3", stdin=text.encode() if way == "-" else b"")
-    report: list[Any] = json.loads(done.stdout)
+    result = call(tmp_path, "take", "--args", given, "place.floor=3", stdin=text.encode() if way == "-" else b"")
+    report: list[Any] = json.loads(result.stdout)
 
     assert (report[0], report[7]) == ("base", {"city": "Bonn", "floor": 3, "tags": []})
 
 
 def test_invalid_argument_is_not_sent(tmp_path: Path) -> None:
-    done = run(*with_plugin("call", "take", "text=x", "whole=99"), cwd=tmp_path)
+    result = run(*with_plugin("call", "take", "text=x", "whole=99"), cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"mcptrio: arguments: expected a number <= 10 at `whole`, got 99\n"
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr == b"mcptrio: arguments: expected a number <= 10 at `whole`, got 99\n"
 
 
 def test_invalid_argument_is_sent_with_no_check(tmp_path: Path) -> None:
     """The error is that of the server."""
-    done = run(*with_plugin("call", "take", "text=x", "whole=99", "--no-check"), cwd=tmp_path)
+    result = run(*with_plugin("call", "take", "text=x", "whole=99", "--no-check"), cwd=tmp_path)
 
-    assert done.returncode == 1
-    assert b"99" in done.stderr
+    assert result.returncode == 1
+    assert b"99" in result.stderr
 
 
 @pytest.mark.parametrize("word", ["whole=many", "no_such=1"])
 def test_unparsable_argument_is_sent_with_no_check(word: str, tmp_path: Path) -> None:
-    done = run(*with_plugin("call", "take", "text=x", word, "--no-check"), cwd=tmp_path)
+    result = run(*with_plugin("call", "take", "text=x", word, "--no-check"), cwd=tmp_path)
 
-    assert done.returncode == 1
-    assert not done.stderr.startswith(b"mcptrio: argument")
+    assert result.returncode == 1
+    assert not result.stderr.startswith(b"mcptrio: argument")
 
 
 def test_roots_option_names_the_servers_folders(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
-    done = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b{os.pathsep}{tmp_path}"})
+    result = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b{os.pathsep}{tmp_path}"})
 
-    assert done.stdout.decode() == f"{(tmp_path / 'a b').as_uri()}, {tmp_path.as_uri()}\n"
+    assert result.stdout.decode() == f"{(tmp_path / 'a b').as_uri()}, {tmp_path.as_uri()}\n"
 
 
 # Results
@@ -110,9 +110,9 @@ def test_text_cannot_control_the_terminal(tmp_path: Path) -> None:
 
 
 def test_unencodable_characters_are_escaped(tmp_path: Path) -> None:
-    done = call(tmp_path, "hostile", env={"PYTHONIOENCODING": "ascii"})
+    result = call(tmp_path, "hostile", env={"PYTHONIOENCODING": "ascii"})
 
-    assert done.stdout.decode() == f"{HOSTILE}\n".replace("\u202e", "\\u202e")
+    assert result.stdout.decode() == f"{HOSTILE}\n".replace("\u202e", "\\u202e")
 
 
 def test_structured_content_is_shown_once(tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_json_prints_the_whole_result(tmp_path: Path) -> None:
 
 
 def test_binary_content_is_summarized(tmp_path: Path) -> None:
-    done = call(tmp_path, "files")
+    result = call(tmp_path, "files")
 
-    assert done.stdout.decode() == "here they are\nnote://1  (a note, text/plain)\n"
-    assert done.stderr.decode().splitlines() == [
+    assert result.stdout.decode() == "here they are\nnote://1  (a note, text/plain)\n"
+    assert result.stderr.decode().splitlines() == [
         f"[image: image/png, {len(PNG)} bytes; --output saves it]",
         f"[audio: audio/wav, {len(PNG)} bytes; --output saves it]",
         f"[resource: application/octet-stream, {len(PNG)} bytes; --output saves it]",
@@ -176,10 +176,10 @@ def test_binary_content_is_saved_under_safe_names(tmp_path: Path) -> None:
 
 
 def test_output_printed_by_a_plugin_goes_to_stderr(tmp_path: Path) -> None:
-    done = call(tmp_path, "printing")
+    result = call(tmp_path, "printing")
 
-    assert done.stdout == b"returned by the tool\n"
-    assert b"printed by the tool\n" in done.stderr
+    assert result.stdout == b"returned by the tool\n"
+    assert b"printed by the tool\n" in result.stderr
 
 
 # Progress and logs
@@ -255,9 +255,9 @@ def test_ctrl_c_cancels_the_call(tmp_path: Path) -> None:
 def test_call_over_http(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
-        done = run("call", url, "take", "text=x", "tags=a", cwd=tmp_path)
+        result = run("call", url, "take", "text=x", "tags=a", cwd=tmp_path)
         counted = run("call", url, "count", cwd=tmp_path)
 
-    assert (done.returncode, json.loads(done.stdout)[5]) == (0, ["a"])
+    assert (result.returncode, json.loads(result.stdout)[5]) == (0, ["a"])
     assert counted.stdout == b"counted\n"
     assert counted.stderr.startswith(b"count:  33% step 1\n")

@@ -190,10 +190,10 @@ def test_user_declines_sampling(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_question_in_a_pipe_is_not_shown(tmp_path: Path, revision: str) -> None:
-    done = run(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path)
+    result = run(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) in ((3, b""), (1, b""))
-    assert b"elicitation" in done.stderr
+    assert (result.returncode, result.stdout) in ((3, b""), (1, b""))
+    assert b"elicitation" in result.stderr
 
 
 def test_questions_can_be_disabled(tmp_path: Path) -> None:

@@ -37,13 +37,13 @@ class Example:
 
 def examples() -> list[list[Example]]:
     """Return the commands of each block, which run in one folder."""
-    found = []
+    results = []
     for block in BLOCKS:
         if block.language == "console":
             parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
             cut = [part.partition("\n") for part in parts]
-            found.append([Example(command, output, block.where) for command, _, output in cut])
-    return found
+            results.append([Example(command, output, block.where) for command, _, output in cut])
+    return results
 
 
 @pytest.mark.parametrize("block", examples(), ids=lambda block: str(block[0]))

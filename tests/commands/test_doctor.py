@@ -186,15 +186,15 @@ def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, A
 
 
 def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path, site: str) -> None:
-    found = examined(tmp_path, site, "exits", "crashes", "raises", "well")
+    findings = examined(tmp_path, site, "exits", "crashes", "raises", "well")
 
-    assert found["exits"]["problems"] == ["importing it ended the process, with exit code 3"]
-    assert found["exits"]["warnings"] == ["its last output: going"]
-    assert found["crashes"]["problems"] == ["importing it ended the process: SIGSEGV"]
-    assert found["raises"]["problems"] == ["import failed: SystemExit: 5"]
-    assert found["well"]["problems"] == []
-    assert found["well"]["offers"] == {"tools": ["well_fine"]}
-    assert found["well"]["warnings"] == ["it needs the program no-such-program, which is not in PATH"]
+    assert findings["exits"]["problems"] == ["importing it ended the process, with exit code 3"]
+    assert findings["exits"]["warnings"] == ["its last output: going"]
+    assert findings["crashes"]["problems"] == ["importing it ended the process: SIGSEGV"]
+    assert findings["raises"]["problems"] == ["import failed: SystemExit: 5"]
+    assert findings["well"]["problems"] == []
+    assert findings["well"]["offers"] == {"tools": ["well_fine"]}
+    assert findings["well"]["warnings"] == ["it needs the program no-such-program, which is not in PATH"]
 
 
 def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -> None:
@@ -209,22 +209,22 @@ def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -
 def test_settings_schemas_duplicate_names_and_doctor_hooks_are_checked(tmp_path: Path, site: str) -> None:
     (tmp_path / "mcptrio.toml").write_text("[plugins.settings]\nsise = 2\n[plugins.odd]\nsize = 4\n[plugins.gone]\n")
     (tmp_path / "twin.py").write_text(one_tool("odd"))
-    found = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
+    findings = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
 
-    assert found["settings"]["problems"] == [
+    assert findings["settings"]["problems"] == [
         "mcptrio.toml:2: plugins.settings.sise: there is no setting `sise`; did you mean `size`?"
     ]
-    assert found["odd"]["problems"] == ["the well is dry", "the size is 4"]
-    assert found["odd"]["warnings"] == [
+    assert findings["odd"]["problems"] == ["the well is dry", "the size is 4"]
+    assert findings["odd"]["warnings"] == [
         "tool odd has no description: a model has to guess what it does",
         "tool odd: no description of a, c",
         "tool odd: its input schema has a list of types, which some models' APIs refuse",
         "tool odd: its input schema has exclusiveMinimum, which some models' APIs refuse",
         "tool odd: its input schema has exclusiveMaximum, which some models' APIs refuse",
     ]
-    assert found["ill"]["problems"] == ["doctor failed: expected sentences, got int"]
-    assert found[""]["problems"] == ["tool odd is offered by odd and twin; twin would be left out"]
-    assert found[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
+    assert findings["ill"]["problems"] == ["doctor failed: expected sentences, got int"]
+    assert findings[""]["problems"] == ["tool odd is offered by odd and twin; twin would be left out"]
+    assert findings[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
 
 
 def test_modules_that_a_plugin_imports_later_are_checked(tmp_path: Path) -> None:
@@ -241,31 +241,31 @@ def test_modules_that_a_plugin_imports_later_are_checked(tmp_path: Path) -> None
         },
         lazy="doc_lazy",
     )
-    found = examined(tmp_path, str(site), "lazy")
+    findings = examined(tmp_path, str(site), "lazy")
 
-    assert found["lazy"]["problems"] == [
+    assert findings["lazy"]["problems"] == [
         "its module doc_lazy.part cannot be imported: ModuleNotFoundError: No module named 'no_such_library_here'"
     ]
 
 
 def test_parameter_that_should_be_the_context_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(UNANNOTATED)
-    done = run("plugins", "doctor", "garden.py", "--json", cwd=tmp_path)
+    result = run("plugins", "doctor", "garden.py", "--json", cwd=tmp_path)
     listed = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
-    found = json.loads(done.stdout)["plugins"][0]["warnings"]
+    report = json.loads(result.stdout)["plugins"][0]["warnings"]
     said = [
         "tool dig: ctx has no annotation, so clients pass it; expected `ctx: Context`",
         "prompt plan: context has no annotation, so clients pass it; expected `context: Context`",
     ]
-    assert [each for each in found if "annotation" in each] == said
+    assert [each for each in report if "annotation" in each] == said
     assert all(f"garden: {each}" in listed.stderr for each in said)
 
 
 def test_references_without_a_target_are_warnings(tmp_path: Path, site: str) -> None:
-    found = examined(tmp_path, site, "references", code=0)
+    findings = examined(tmp_path, site, "references", code=0)
 
-    assert found["references"]["warnings"] == [
+    assert findings["references"]["warnings"] == [
         "a description contains {tool:digg}, but the plugin has no tool `digg`; did you mean `dig`?",
         "a completion is for the prompt `plna`, which does not exist; did you mean `plan`?",
         "a completion can never be requested: prompt `plan` has no argument `sesson`; did you mean `season`?",
@@ -289,9 +289,9 @@ def test_misspelled_variable_of_a_plugin_is_a_warning(tmp_path: Path, site: str)
 def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setting: str) -> None:
     missing = tmp_path / "missing"
     (tmp_path / "mcptrio.toml").write_text(f'[plugins.{plugin}]\n{setting} = ["{missing}", "{tmp_path}"]\n')
-    found = examined(tmp_path, "", plugin)
+    findings = examined(tmp_path, "", plugin)
 
-    assert found[plugin]["problems"] == [
+    assert findings[plugin]["problems"] == [
         f"{setting} of [plugins.{plugin}]: there is no directory {missing}; create it or correct the setting"
     ]
 
@@ -315,14 +315,14 @@ def test_missing_file_error_names_what_the_user_typed(tmp_path: Path, command: s
 def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, site: str) -> None:
     (tmp_path / "few.py").write_text(EXAMPLES.replace("EXAMPLE", "2"))
     (tmp_path / "many.py").write_text(EXAMPLES.replace("EXAMPLE", "1000"))
-    found = examined(tmp_path, site, "few.py", "many.py")
+    findings = examined(tmp_path, site, "few.py", "many.py")
 
-    assert found["few"]["warnings"] == ["tool items: its example fails: not two"]
-    assert found["few"]["called"] == ["lines", "items"]
-    assert found["many"]["warnings"][0] == (
+    assert findings["few"]["warnings"] == ["tool items: its example fails: not two"]
+    assert findings["few"]["called"] == ["lines", "items"]
+    assert findings["many"]["warnings"][0] == (
         "tool lines: the answer to its example has 100000 characters, more than 40000: return it in pages"
     )
-    assert any(each.startswith("tool items: the structured content") for each in found["many"]["warnings"])
+    assert any(each.startswith("tool items: the structured content") for each in findings["many"]["warnings"])
 
 
 def test_shipped_plugins_have_no_findings(tmp_path: Path) -> None:

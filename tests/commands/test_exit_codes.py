@@ -114,11 +114,11 @@ while True:
     ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, tuple) else None,
 )
 def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: int, message: str) -> None:
-    done = run(*args, cwd=tmp_path)
+    result = run(*args, cwd=tmp_path)
 
-    assert (done.returncode, message in done.stderr.decode()) == (code, True), done.stderr.decode()
-    assert done.stderr.count(b"\n") == message.count("\n") or not message.endswith("\n")
-    assert (done.stdout == b"") == bool(code)
+    assert (result.returncode, message in result.stderr.decode()) == (code, True), result.stderr.decode()
+    assert result.stderr.count(b"\n") == message.count("\n") or not message.endswith("\n")
+    assert (result.stdout == b"") == bool(code)
 
 
 def test_plugin_that_python_runs_gets_a_hint(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_plugin_that_python_runs_gets_a_hint(tmp_path: Path) -> None:
 def test_missing_capability_is_not_reported_as_a_refusal(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
     (tmp_path / "garden.py").write_text(one_tool("water"))
     command, *rest = args
-    done = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)
+    result = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)
 
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: {message}\n")
+    assert (result.returncode, result.stderr.decode()) == (2, f"mcptrio: {message}\n")
 
 
 def test_last_output_of_a_server_is_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
@@ -247,11 +247,11 @@ def test_exit_codes_are_in_the_help(name: str) -> None:
 
 
 def test_command_works_with_closed_standard_streams(tmp_path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", f'{sys.executable} -m mcptrio ping --plugin "$0" <&- >&- 2>&-', str(PLUGIN)],
         cwd=tmp_path,
         timeout=WAIT_TIMEOUT,
         check=False,
     )
 
-    assert done.returncode == 0
+    assert result.returncode == 0

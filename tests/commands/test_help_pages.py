@@ -78,10 +78,10 @@ def test_help_has_no_colours_if_disabled(env: dict[str, str], tmp_path: Path) ->
 
 def test_help_in_a_pipe_is_plain(tmp_path: Path) -> None:
     for path, command in ALL.items():
-        done = run(*path.split(), "--help", cwd=tmp_path, env={"COLUMNS": "80"})
-        text = done.stdout.decode()
+        result = run(*path.split(), "--help", cwd=tmp_path, env={"COLUMNS": "80"})
+        text = result.stdout.decode()
 
-        assert (done.returncode, done.stderr) == (0, b""), path
+        assert (result.returncode, result.stderr) == (0, b""), path
         assert "\x1b" not in text
         for param in command.params:
             if isinstance(param, click.Option) and not param.hidden:
@@ -126,15 +126,15 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
     ],
 )
 def test_nearest_name_is_suggested(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = run(*args, cwd=tmp_path)
+    result = run(*args, cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert message in done.stderr.decode()
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert message in result.stderr.decode()
 
 
 @pytest.mark.parametrize("group", [(), ("host",)], ids=["mcptrio", "mcptrio host"])
 def test_group_without_a_command_shows_its_help(group: tuple[str, ...], tmp_path: Path) -> None:
-    done = run(*group, cwd=tmp_path)
+    result = run(*group, cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == run(*group, "--help", cwd=tmp_path).stdout
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr == run(*group, "--help", cwd=tmp_path).stdout

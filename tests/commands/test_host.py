@@ -33,8 +33,8 @@ def host(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def status(folder: Path, *args: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(host(folder, "status", "--json", *args).stdout)["files"]
-    return found
+    document: list[dict[str, Any]] = json.loads(host(folder, "status", "--json", *args).stdout)["files"]
+    return document
 
 
 def test_entry_is_installed_checked_and_uninstalled(folder: Path) -> None:
@@ -80,10 +80,10 @@ def test_warnings_of_a_server_are_reported(folder: Path) -> None:
 
         assert entry["answer"].startswith("answers: mcptrio ")
         assert entry["warnings"] == [expected]
-    shown = host(folder, "status", "cursor", "--check")
+    result = host(folder, "status", "cursor", "--check")
 
-    assert shown.returncode == 0
-    assert "    warning: repositories of [plugins.git]: there is no directory" in shown.stdout.decode()
+    assert result.returncode == 0
+    assert "    warning: repositories of [plugins.git]: there is no directory" in result.stdout.decode()
 
 
 def test_plugin_that_is_not_installed_is_refused(folder: Path) -> None:
@@ -122,9 +122,9 @@ def test_relative_path_in_an_entry_is_reported(folder: Path, written: tuple[str,
     file.write_text(json.dumps({"mcpServers": {"mcptrio": {"command": sys.executable, "args": args}}}))
 
     for where in (folder, folder.parent):
-        done = run("host", "status", "cursor", cwd=where, env={"HOME": str(folder.parent / "home")})
-        assert done.returncode == 1
-        assert "    ! own.py is not absolute: the host starts it in another folder" in done.stdout.decode()
+        result = run("host", "status", "cursor", cwd=where, env={"HOME": str(folder.parent / "home")})
+        assert result.returncode == 1
+        assert "    ! own.py is not absolute: the host starts it in another folder" in result.stdout.decode()
 
 
 def test_command_of_a_project_file_is_not_started(folder: Path) -> None:
@@ -145,9 +145,9 @@ def test_command_of_a_project_file_is_not_started(folder: Path) -> None:
 def test_print_and_dry_run_change_nothing(folder: Path) -> None:
     printed = host(folder, "install", "vscode", "--print", "--name", "trio", "--url", "https://example.com/mcp")
     assert json.loads(printed.stdout) == {"servers": {"trio": {"type": "http", "url": "https://example.com/mcp"}}}
-    shown = host(folder, "install", "claude-code", "--scope", "project", "--dry-run")
-    assert shown.stdout.startswith(b"--- /dev/null\n+++ ")
-    assert b'+    "mcptrio": {\n+      "type": "stdio",\n' in shown.stdout
+    result = host(folder, "install", "claude-code", "--scope", "project", "--dry-run")
+    assert result.stdout.startswith(b"--- /dev/null\n+++ ")
+    assert b'+    "mcptrio": {\n+      "type": "stdio",\n' in result.stdout
 
     assert {path.name for path in folder.parent.rglob("*")} == {"home", "project", "own.py"}
 

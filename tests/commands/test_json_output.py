@@ -59,10 +59,12 @@ def commands(command: click.Command, *path: str) -> dict[str, click.Command]:
 
 
 def test_every_command_that_prints_data_has_the_option_and_is_documented() -> None:
-    found = commands(cli)
-    able = {name for name, command in found.items() if any("--json" in param.opts for param in command.params)}
+    commands_by_name = commands(cli)
+    able = {
+        name for name, command in commands_by_name.items() if any("--json" in param.opts for param in command.params)
+    }
 
-    assert able | PRINTS_NO_DATA | PRINTS_JSON == {*found} | {"shell"}
+    assert able | PRINTS_NO_DATA | PRINTS_JSON == {*commands_by_name} | {"shell"}
     assert {*documented()} - {"lock --check"} == able - {"shell"}
 
 
@@ -94,12 +96,12 @@ def test_object_has_the_documented_keys(command: tuple[str, ...], tmp_path: Path
         assert run("lock", "--plugin", "own.py", cwd=tmp_path, env=env).returncode == 0
     if command[:2] == ("token", "list"):
         assert run("token", "new", "ada", "--file", "tokens.json", cwd=tmp_path, env=env).returncode == 0
-    done = run(*command, "--json", cwd=tmp_path, env=env)
+    result = run(*command, "--json", cwd=tmp_path, env=env)
     keys = documented()[next(name for name in (" ".join(command[:2]), command[0]) if name in documented())]
-    [line] = done.stdout.decode().splitlines()
+    [line] = result.stdout.decode().splitlines()
     report: dict[str, Any] = json.loads(line)
 
-    assert [*report] == [key for key in keys if key != "traceback"], done.stderr
+    assert [*report] == [key for key in keys if key != "traceback"], result.stderr
 
 
 def test_object_is_indented_and_printable_at_a_terminal(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ except SystemExit:
 
 
 def loaded(code: str, tmp_path: Path, stdin: bytes = b"") -> set[str]:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", f"{code}\n{LOADED}"],
         cwd=tmp_path,
         input=stdin,
@@ -36,7 +36,7 @@ def loaded(code: str, tmp_path: Path, stdin: bytes = b"") -> set[str]:
         check=True,
         timeout=60,
     )
-    return set(json.loads(done.stderr.splitlines()[-1]))
+    return set(json.loads(result.stderr.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -98,7 +98,7 @@ def test_serving_does_not_import_the_client(tmp_path: Path) -> None:
 
 
 def test_unknown_command_is_refused(tmp_path: Path) -> None:
-    done = run("cal", cwd=tmp_path)
+    result = run("cal", cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"No such command 'cal'" in done.stderr
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"No such command 'cal'" in result.stderr

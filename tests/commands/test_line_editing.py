@@ -28,12 +28,12 @@ def typed(text: str, editor: LineEditor | None = None) -> LineEditor:
 
 def joined(keys: list[TerminalKey]) -> list[TerminalKey]:
     """Join texts that were split."""
-    found: list[TerminalKey] = []
+    results: list[TerminalKey] = []
     for key in keys:
-        if key.name == "text" and found and found[-1].name == "text":
-            key = TerminalKey("text", found.pop().text + key.text)
-        found.append(key)
-    return found
+        if key.name == "text" and results and results[-1].name == "text":
+            key = TerminalKey("text", results.pop().text + key.text)
+        results.append(key)
+    return results
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ __all__: list[str] = []
 
 def out(tmp_path: Path, *args: str, stdin: bytes = b"") -> str:
     """Return the standard output of a command that must succeed."""
-    done = run(*with_plugin(*args), cwd=tmp_path, stdin=stdin)
-    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
-    return done.stdout.decode()
+    result = run(*with_plugin(*args), cwd=tmp_path, stdin=stdin)
+    assert (result.returncode, result.stderr) == (0, b""), result.stderr.decode()
+    return result.stdout.decode()
 
 
 # list
@@ -42,13 +42,13 @@ def test_everything_is_listed_as_lines(tmp_path: Path) -> None:
 
 def test_everything_is_listed_as_json(tmp_path: Path) -> None:
     text = out(tmp_path, "list", "--json")
-    found = json.loads(text)
+    document = json.loads(text)
 
     assert text.count("\n") == 1
-    assert set(found) == {"tools", "resources", "resourceTemplates", "prompts"}
-    assert found["tools"][0]["name"] == "take"
-    assert found["tools"][0]["inputSchema"]["required"] == ["text"]
-    assert found["resourceTemplates"][0]["uriTemplate"] == "note://{number}"
+    assert set(document) == {"tools", "resources", "resourceTemplates", "prompts"}
+    assert document["tools"][0]["name"] == "take"
+    assert document["tools"][0]["inputSchema"]["required"] == ["text"]
+    assert document["resourceTemplates"][0]["uriTemplate"] == "note://{number}"
 
 
 def test_kind_that_the_server_lacks_is_an_empty_list(tmp_path: Path) -> None:
@@ -129,11 +129,11 @@ def test_prompt_at_a_terminal_shows_the_role(tmp_path: Path) -> None:
 
 
 def test_resource_is_printed_unchanged(tmp_path: Path) -> None:
-    done = run(*with_plugin("read", "logo://png"), cwd=tmp_path)
+    result = run(*with_plugin("read", "logo://png"), cwd=tmp_path)
 
     assert out(tmp_path, "read", "note://7") == "note 7\n"
     assert out(tmp_path, "read", "note://7", "--output", "-") == "note 7"
-    assert (done.stdout, done.stderr) == (PNG, b"")
+    assert (result.stdout, result.stderr) == (PNG, b"")
     assert json.loads(out(tmp_path, "read", "logo://png", "--json"))["contents"] == [
         {"uri": "logo://png", "blob": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
     ]
@@ -156,9 +156,9 @@ def test_resource_is_saved_without_overwriting_a_file(tmp_path: Path) -> None:
 
 def test_resource_is_saved_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    done = run(*with_plugin("read", "note://7", "-o", "here"), cwd=tmp_path)
+    result = run(*with_plugin("read", "note://7", "-o", "here"), cwd=tmp_path)
 
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert os.listdir(tmp_path / "here") == ["7.txt"]
 
 

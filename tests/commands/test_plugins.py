@@ -47,7 +47,7 @@ async def look(what: str) -> str:
     """Look at something.
 
     Args:
-        what: At what.
+        what: The thing to look at.
     """
     return what
 
@@ -141,11 +141,11 @@ def test_list_is_the_default_command(folder: Path, site: str) -> None:
 
 def test_show_prints_the_source_of_each_setting_and_no_secret(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "hidden-3", "MCPTRIO_KEEPER_SIZE": "5"}
-    report = json.loads((shown := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
+    report = json.loads((result := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
     text = run("plugins", "show", "keeper", cwd=folder, **env)
     settings = {each["name"]: (each["value"], each["origin"]) for each in report["settings"]}
 
-    assert "hidden-" not in shown.stdout + shown.stderr + text.stdout + text.stderr
+    assert "hidden-" not in result.stdout + result.stderr + text.stdout + text.stderr
     assert settings == {
         "folder": ('"there"', "mcptrio.toml:6"),
         "size": ("5", "MCPTRIO_KEEPER_SIZE"),

@@ -23,10 +23,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_run_on_pipes_writes_only_protocol_messages(folder: Path) -> None:
-    done = run("run", "garden.py", "--log-level=warning", cwd=folder, stdin=line(HELLO))
+    result = run("run", "garden.py", "--log-level=warning", cwd=folder, stdin=line(HELLO))
 
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "mcptrio"
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["result"]["serverInfo"]["name"] == "mcptrio"
 
 
 def test_run_over_http(folder: Path) -> None:
@@ -48,17 +48,17 @@ def test_stdio_server_at_a_terminal_shows_how_to_connect(folder: Path, args: tup
 
 @pytest.mark.parametrize("command", ["serve", "dev"])
 def test_file_without_plugin_option_error_shows_the_command(folder: Path, command: str) -> None:
-    done = run(command, "--stdio", "garden.py", cwd=folder)
+    result = run(command, "--stdio", "garden.py", cwd=folder)
 
-    assert done.returncode == 2
-    assert b"unexpected argument garden.py: pass --plugin garden.py" in done.stderr
+    assert result.returncode == 2
+    assert b"unexpected argument garden.py: pass --plugin garden.py" in result.stderr
 
 
 def test_port_without_http_is_refused(folder: Path) -> None:
-    done = run("run", "garden.py", "--port=1", cwd=folder)
+    result = run("run", "garden.py", "--port=1", cwd=folder)
 
-    assert done.returncode == 2
-    assert b"expected --http with --host and --port" in done.stderr
+    assert result.returncode == 2
+    assert b"expected --http with --host and --port" in result.stderr
 
 
 PROGRAM = """
@@ -99,10 +99,10 @@ def test_program_reads_the_settings_of_its_folder(program: Path) -> None:
 
 
 def test_program_refuses_names_of_plugins(program: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, program.name, "fs"], cwd=program.parent, capture_output=True, timeout=60, check=False
     )
 
-    assert done.returncode == 2
-    assert b"expected no plugins, since the program names its own, got fs" in done.stderr
-    assert b"Usage: allotment.py" in done.stderr
+    assert result.returncode == 2
+    assert b"expected no plugins, since the program names its own, got fs" in result.stderr
+    assert b"Usage: allotment.py" in result.stderr

@@ -337,25 +337,25 @@ def test_server_exit_ends_the_shell(tmp_path: Path) -> None:
 
 def test_script_is_read_from_standard_input(tmp_path: Path) -> None:
     script = b"# first\n\ncall take text=x --json\nread note://3\nprompt moods city=Bonn\n"
-    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=script)
-    lines = done.stdout.decode().splitlines()
+    result = run(*with_plugin("shell"), cwd=tmp_path, stdin=script)
+    lines = result.stdout.decode().splitlines()
 
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (result.returncode, result.stderr) == (0, b"")
     assert json.loads(lines[0])["content"][0]["text"].startswith('["x", 0')
     assert lines[1:] == ["note 3", "How are things in Bonn? I am fine."]
 
 
 def test_script_ends_at_the_first_failing_line(tmp_path: Path) -> None:
-    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"read note://3\ncall broken\nping\n")
+    result = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"read note://3\ncall broken\nping\n")
 
-    assert (done.returncode, done.stdout) == (1, b"note 3\n")
-    assert done.stderr.decode().endswith("line 2 failed; the remaining lines were not run\n")
+    assert (result.returncode, result.stdout) == (1, b"note 3\n")
+    assert result.stderr.decode().endswith("line 2 failed; the remaining lines were not run\n")
 
 
 def test_script_can_quit(tmp_path: Path) -> None:
-    done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"quit\ncall broken\n")
+    result = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"quit\ncall broken\n")
 
-    assert (done.returncode, done.stdout) == (0, b"")
+    assert (result.returncode, result.stdout) == (0, b"")
 
 
 def test_script_from_a_file_runs_over_http(tmp_path: Path) -> None:

@@ -49,18 +49,18 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def test_store_check_prints_its_findings(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "mcptrio.toml").write_text('[stores]\nprefix = "team"\n')
-    done = run("store", "check", "shelf://here", cwd=tmp_path, **environment)
+    result = run("store", "check", "shelf://here", cwd=tmp_path, **environment)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["ok  reachable  yes, as team", "ok  clock      0.1 s apart"]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["ok  reachable  yes, as team", "ok  clock      0.1 s apart"]
 
 
 def test_store_check_prints_advice_and_fails_on_a_problem(tmp_path: Path, environment: dict[str, str]) -> None:
-    done = run("store", "check", "shelf://down", cwd=tmp_path, **environment)
+    result = run("store", "check", "shelf://down", cwd=tmp_path, **environment)
     as_json = run("store", "check", "shelf://down", "--json", cwd=tmp_path, **environment)
 
-    assert done.returncode == as_json.returncode == 1
-    assert done.stdout == "problem  reachable  shelf.example:1 refuses connections; start it\n"
+    assert result.returncode == as_json.returncode == 1
+    assert result.stdout == "problem  reachable  shelf.example:1 refuses connections; start it\n"
     [check] = json.loads(as_json.stdout)["checks"]
     assert check == {
         "name": "reachable",
@@ -81,10 +81,10 @@ def test_store_check_prints_advice_and_fails_on_a_problem(tmp_path: Path, enviro
 def test_store_migrate_reports_the_schema(
     tmp_path: Path, environment: dict[str, str], url: str, code: int, message: str
 ) -> None:
-    done = run("store", "migrate", url, cwd=tmp_path, **environment)
+    result = run("store", "migrate", url, cwd=tmp_path, **environment)
 
-    assert done.returncode == code
-    assert message in (done.stdout if code == 0 else done.stderr)
+    assert result.returncode == code
+    assert message in (result.stdout if code == 0 else result.stderr)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_store_migrate_reports_the_schema(
     ],
 )
 def test_invalid_store_url_is_refused(tmp_path: Path, environment: dict[str, str], url: str, message: str) -> None:
-    done = run("store", "check", url, cwd=tmp_path, **environment)
+    result = run("store", "check", url, cwd=tmp_path, **environment)
 
-    assert done.returncode == 2
-    assert message in done.stderr
+    assert result.returncode == 2
+    assert message in result.stderr
 
 
 # Serving
@@ -123,7 +123,7 @@ def test_replicas_require_common_keys_and_an_audience(tmp_path: Path, environmen
 def test_misspelled_scheme_is_reported_before_the_settings_of_replicas(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    done = run("serve", "--http", "--port=0", "--store", "sqllite:x", cwd=tmp_path, **environment)
+    result = run("serve", "--http", "--port=0", "--store", "sqllite:x", cwd=tmp_path, **environment)
 
-    assert done.returncode == 2
-    assert "no installed distribution has the scheme `sqllite`; did you mean `sqlite`?" in done.stderr
+    assert result.returncode == 2
+    assert "no installed distribution has the scheme `sqllite`; did you mean `sqlite`?" in result.stderr

@@ -51,18 +51,18 @@ def commands(command: click.Command, path: str = "mcptrio") -> dict[str, list[st
 
 
 def test_number_of_commands_and_options_does_not_grow() -> None:
-    found = commands(cli)
-    total = sum(map(len, found.values()))
+    commands_by_name = commands(cli)
+    total = sum(map(len, commands_by_name.values()))
 
-    assert len(found) <= MAX_COMMANDS, f"{len(found)} commands"
+    assert len(commands_by_name) <= MAX_COMMANDS, f"{len(commands_by_name)} commands"
     assert total <= MAX_OPTIONS, f"{total} options: set rare values in mcptrio.toml and the environment"
     for name in ("run", "serve", "dev"):
-        assert len(found[f"mcptrio {name}"]) <= MAX_SERVING, name
+        assert len(commands_by_name[f"mcptrio {name}"]) <= MAX_SERVING, name
 
 
 def call(folder: Path, *args: str) -> tuple[int, str, str]:
-    done = run("call", "--plugin", "garden.py", *args, cwd=folder)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    result = run("call", "--plugin", "garden.py", *args, cwd=folder)
+    return result.returncode, result.stdout.decode(), result.stderr.decode()
 
 
 def test_help_of_a_tool_lists_its_arguments_as_options(folder: Path) -> None:
@@ -120,18 +120,20 @@ def test_unknown_option_in_front_of_the_tool_is_not_taken_for_its_name(folder: P
 def test_occupied_port_error_names_the_option(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = run("run", "garden.py", "--http", "--port", port, cwd=folder)
+        result = run("run", "garden.py", "--http", "--port", port, cwd=folder)
 
-    assert done.returncode == 1
-    assert b"pass another --port, or --port 0 for a free one" in done.stderr
+    assert result.returncode == 1
+    assert b"pass another --port, or --port 0 for a free one" in result.stderr
 
 
 def test_address_of_another_machine_error_names_addresses_of_this_one(folder: Path) -> None:
     # 192.0.2.0/24 is reserved for documentation, so no machine has it.
-    done = run("serve", "--http", "--plugin", "garden.py", "--host", "192.0.2.1", "--port", "0", cwd=folder)
+    result = run("serve", "--http", "--plugin", "garden.py", "--host", "192.0.2.1", "--port", "0", cwd=folder)
 
-    assert done.returncode == 1
-    assert b"cannot listen on 192.0.2.1:0: Cannot assign requested address; expected an address of this" in done.stderr
+    assert result.returncode == 1
+    assert (
+        b"cannot listen on 192.0.2.1:0: Cannot assign requested address; expected an address of this" in result.stderr
+    )
 
 
 def test_call_of_a_hidden_tool_names_the_missing_scope(folder: Path) -> None:

@@ -59,29 +59,29 @@ def find(target: str | None = None, **options: Any) -> FoundTarget:
 def test_server_is_reached_in_each_notation(folder: Path, way: tuple[str, ...]) -> None:
     entry = {"command": SERVE[0], "args": SERVE[1:]}
     (folder / "servers.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
-    done = run(*way, cwd=folder)
+    result = run(*way, cwd=folder)
 
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.endswith(b" ms\n")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.endswith(b" ms\n")
 
 
 def test_server_name_is_found_in_a_local_file(folder: Path) -> None:
     (folder / ".vscode").mkdir()
     entry = {"command": SERVE[0], "args": SERVE[1:]}
     (folder / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"mine": entry}}))
-    done = run("ping", "mine", cwd=folder)
+    result = run("ping", "mine", cwd=folder)
 
-    assert done.returncode == 0
-    assert done.stderr == b"mine is the server of this name in .vscode/mcp.json\n"
+    assert result.returncode == 0
+    assert result.stderr == b"mine is the server of this name in .vscode/mcp.json\n"
 
 
 @pytest.mark.parametrize("transport", ["auto", "http"])
 def test_url_is_reached_over_each_transport(folder: Path, transport: str) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=folder) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
-        done = run("call", url, "weather", cwd=folder, env={"MCPTRIO_CLIENT_TRANSPORT": transport})
+        result = run("call", url, "weather", cwd=folder, env={"MCPTRIO_CLIENT_TRANSPORT": transport})
 
-    assert (done.returncode, json.loads(done.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
 
 
 # The value of each notation
@@ -201,7 +201,7 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
     ],
 )
 def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], message: bytes) -> None:
-    done = run(*args, cwd=folder)
+    result = run(*args, cwd=folder)
 
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert message in done.stderr
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert message in result.stderr

@@ -51,8 +51,8 @@ class Site:
         return self.out("call", self.url, tool, *args, "--detach").removesuffix("\n")
 
     def listed(self, *args: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.out("tasks", *args, "--json"))["tasks"]
-        return found
+        document: list[dict[str, Any]] = json.loads(self.out("tasks", *args, "--json"))["tasks"]
+        return document
 
     @contextmanager
     def digging(self) -> Iterator[AtTerminal]:
@@ -195,10 +195,12 @@ def test_task_that_its_server_has_deleted_leaves_the_list(tmp_path: Path) -> Non
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "slow.py").write_text(PLUGIN.read_text())
     env = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    done = run("call", "--plugin", "slow.py", "dig", "until=end", "--detach", cwd=tmp_path / "site", stdin=b"", env=env)
+    result = run(
+        "call", "--plugin", "slow.py", "dig", "until=end", "--detach", cwd=tmp_path / "site", stdin=b"", env=env
+    )
     listed = [json.loads(run("tasks", "--json", cwd=tmp_path, env=env).stdout)["tasks"] for _ in range(2)]
 
-    assert done.stderr == b"this server ends with its client, and usually its tasks too\n"
+    assert result.stderr == b"this server ends with its client, and usually its tasks too\n"
     assert [[(each["status"], each["server"]) for each in tasks] for tasks in listed] == [[("unknown", "slow.py")], []]
 
 

@@ -73,9 +73,9 @@ def test_invalid_usage_is_refused(args: tuple[str, ...], code: int, problem: str
     run("token", "new", "ada", "--file", "there.json", cwd=tmp_path)
     (tmp_path / "broken.json").write_text("{")
 
-    done = run("token", *args, cwd=tmp_path)
+    result = run("token", *args, cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (code, b"")
-    assert problem in done.stderr.decode()
+    assert (result.returncode, result.stdout) == (code, b"")
+    assert problem in result.stderr.decode()
     assert (tmp_path / "broken.json").read_text() == "{"
     assert [each.name for each in read_tokens(tmp_path / "there.json")] == ["ada"]

@@ -70,9 +70,9 @@ def environment(runtime: Path) -> dict[str, str]:
 
 
 def ps(folder: Path, runtime: Path) -> list[dict[str, Any]]:
-    done = run("ps", "--json", cwd=folder, env=environment(runtime))
-    assert done.returncode == 0, done.stderr
-    servers: list[dict[str, Any]] = json.loads(done.stdout)["servers"]
+    result = run("ps", "--json", cwd=folder, env=environment(runtime))
+    assert result.returncode == 0, result.stderr
+    servers: list[dict[str, Any]] = json.loads(result.stdout)["servers"]
     # A developer's own servers may be in the folder of the login session.
     return [each for each in servers if (runtime / "mcptrio" / f"{each['pid']}.sock").exists()]
 
@@ -80,9 +80,9 @@ def ps(folder: Path, runtime: Path) -> list[dict[str, Any]]:
 def listed(folder: Path, runtime: Path, *, until: int) -> list[dict[str, Any]]:
     """Return the servers, once there are as many."""
     deadline = time.monotonic() + WAIT_TIMEOUT
-    while len(found := ps(folder, runtime)) != until:
-        assert time.monotonic() < deadline, found
-    return found
+    while len(processes := ps(folder, runtime)) != until:
+        assert time.monotonic() < deadline, processes
+    return processes
 
 
 def top(folder: Path, runtime: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
@@ -170,8 +170,8 @@ def test_another_user_gets_no_status(stdio: Served, folder: Path, runtime: Path)
     command = [sys.executable, "-c", f"{read}; sys.stdout.write(repr(s.recv(9)))", str(path)]
     # Only root can become another user.
     if os.getuid() == 0:
-        done = subprocess.run(command, capture_output=True, timeout=WAIT_TIMEOUT, check=True)
-        assert done.stdout == b"b''"
+        result = subprocess.run(command, capture_output=True, timeout=WAIT_TIMEOUT, check=True)
+        assert result.stdout == b"b''"
     # A folder that others can enter is not believed either.
     assert ps(folder, runtime) == []
 
@@ -190,30 +190,30 @@ def test_blocked_server_is_listed_without_a_status(stdio: Served, folder: Path, 
     [_] = listed(folder, runtime, until=1)
     stdio.start_call("block")
     deadline = time.monotonic() + WAIT_TIMEOUT
-    while (found := ps(folder, runtime)[0])["status"] is not None:
+    while (processes := ps(folder, runtime)[0])["status"] is not None:
         assert time.monotonic() < deadline
 
-    assert found["pid"] == stdio.process.pid
+    assert processes["pid"] == stdio.process.pid
     # More readers than its queue has places for.
     for _ in range(10):
         with socket.socket(socket.AF_UNIX) as reader:
             reader.setblocking(False)
             reader.connect_ex(str(runtime / "mcptrio" / f"{stdio.process.pid}.sock"))
-    shown = top(folder, runtime).stdout.decode()
-    assert f"process {stdio.process.pid}  no response: its event loop is blocked" in shown
+    output = top(folder, runtime).stdout.decode()
+    assert f"process {stdio.process.pid}  no response: its event loop is blocked" in output
 
 
 def test_each_worker_is_listed_and_its_parent_selects_all(folder: Path, runtime: Path) -> None:
     env = environment(runtime) | {"MCPTRIO_HTTP_WORKERS": "2"}
     with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as served:
         served.until("serving http")
-        found = listed(folder, runtime, until=2)
-        shown = top(folder, runtime, str(served.process.pid)).stdout.decode()
+        processes = listed(folder, runtime, until=2)
+        output = top(folder, runtime, str(served.process.pid)).stdout.decode()
         served.signal(signal.SIGTERM)
         served.end()
 
-    assert {each["parent"] for each in found} == {served.process.pid}
-    assert all(f"pid {each['pid']}" in shown for each in found)
+    assert {each["parent"] for each in processes} == {served.process.pid}
+    assert all(f"pid {each['pid']}" in output for each in processes)
     assert list((runtime / "mcptrio").iterdir()) == []
 
 
@@ -222,13 +222,13 @@ def test_server_without_a_runtime_folder_uses_the_temporary_one(folder: Path, ru
     env = {"XDG_RUNTIME_DIR": "", "RUNTIME_DIRECTORY": "", "TMPDIR": str(runtime)}
     with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
         served.greet()
-        done = run("ps", "--json", cwd=folder, env=env)
+        result = run("ps", "--json", cwd=folder, env=env)
         served.close_input()
         served.end()
 
     if not Path(f"/run/user/{os.getuid()}").exists():
         assert (runtime / f"mcptrio-{os.getuid()}").is_dir()
-    assert served.process.pid in [each["pid"] for each in json.loads(done.stdout)["servers"]]
+    assert served.process.pid in [each["pid"] for each in json.loads(result.stdout)["servers"]]
 
 
 def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, runtime: Path) -> None:
@@ -237,10 +237,10 @@ def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, run
     ask = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ask", "arguments": {}}}
     stdio.send(ask)
     assert stdio.receive()["method"] == "elicitation/create"
-    done = top(folder, runtime, str(stdio.process.pid))
-    lines = done.stdout.decode().splitlines()
+    result = top(folder, runtime, str(stdio.process.pid))
+    lines = result.stdout.decode().splitlines()
 
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert f"pid {stdio.process.pid}, stdio, up" in lines[0]
     assert lines[0].endswith("1 session, 2 requests in flight")
     assert lines[1:3] == ["  plugin garden", "    session 1, raw, stdio"]
@@ -260,10 +260,10 @@ def test_request_that_waits_for_a_place_has_that_status(folder: Path, runtime: P
         call = {"name": "dig", "arguments": {}}
         served.send({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call})
         deadline = time.monotonic() + WAIT_TIMEOUT
-        while "dig  tools/call 7" not in (shown := top(folder, runtime).stdout.decode()):
+        while "dig  tools/call 7" not in (output := top(folder, runtime).stdout.decode()):
             assert time.monotonic() < deadline
 
-    [running, waiting] = [line for line in shown.splitlines() if "dig" in line]
+    [running, waiting] = [line for line in output.splitlines() if "dig" in line]
     assert running.endswith("3 of 10")
     assert waiting.endswith("waits for a free place")
 
@@ -276,11 +276,11 @@ def test_text_of_a_client_cannot_steer_the_terminal(folder: Path, runtime: Path)
         served.receive()
         served.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         dig(served)
-        shown = top(folder, runtime).stdout.decode()
+        output = top(folder, runtime).stdout.decode()
 
-    assert "evil\\x1b[2J\\u202exxx" in shown
-    assert "\x1b" not in shown
-    assert "x" * 80 not in shown
+    assert "evil\\x1b[2J\\u202exxx" in output
+    assert "\x1b" not in output
+    assert "x" * 80 not in output
 
 
 def test_page_at_a_terminal_is_renewed_until_q(stdio: Served, folder: Path, runtime: Path) -> None:
@@ -336,10 +336,10 @@ def test_more_requests_than_rows_are_counted(stdio: Served, folder: Path, runtim
 
 @pytest.mark.parametrize("wanted", ["1", "http://127.0.0.1:1/mcp"])
 def test_unknown_server_is_an_error(folder: Path, runtime: Path, wanted: str) -> None:
-    done = top(folder, runtime, wanted)
+    result = top(folder, runtime, wanted)
 
-    assert done.returncode == 4
-    assert f'no server "{wanted}" of this user is running here' in done.stderr.decode()
+    assert result.returncode == 4
+    assert f'no server "{wanted}" of this user is running here' in result.stderr.decode()
 
 
 def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
@@ -367,11 +367,11 @@ def test_isolated_plugin_is_part_of_its_server(folder: Path, runtime: Path) -> N
         greeted(served)
         dig(served)
         [found] = listed(folder, runtime, until=1)
-        shown = top(folder, runtime).stdout.decode()
+        output = top(folder, runtime).stdout.decode()
 
     assert found["pid"] == served.process.pid
-    assert "  plugin garden  isolated\n" in shown
-    assert "dig" in shown
+    assert "  plugin garden  isolated\n" in output
+    assert "dig" in output
 
 
 def test_worker_of_tasks_is_listed(folder: Path, runtime: Path) -> None:

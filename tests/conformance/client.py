@@ -137,18 +137,18 @@ async def declare_everything(task: Task) -> None:
 
 async def echo_request_state(task: Task) -> None:
     async with trio.open_nursery() as nursery:
-        asked = trio.Event()
+        question_asked = trio.Event()
         called = trio.Event()
 
         async def elicit(form: Form) -> dict[str, Any]:
-            asked.set()
+            question_asked.set()
             await called.wait()
             return {"confirmed": True}
 
         async with task.connected(Handlers(elicit=elicit)) as client:
 
             async def call_in_between() -> None:
-                await asked.wait()
+                await question_asked.wait()
                 expect(text_of(await client.call_tool("test_mrtr_unrelated")) == "unrelated-ok", "expected another")
                 called.set()
 
@@ -200,10 +200,10 @@ async def approve(url: str) -> str:
     """A user who opens the page and approves: the suite's authorization servers redirect the browser at once."""
 
     def get() -> str:
-        there = urlsplit(url)
-        connection = http.client.HTTPConnection(there.netloc, timeout=SECONDS)
+        parsed_url = urlsplit(url)
+        connection = http.client.HTTPConnection(parsed_url.netloc, timeout=SECONDS)
         try:
-            connection.request("GET", f"{there.path}?{there.query}")
+            connection.request("GET", f"{parsed_url.path}?{parsed_url.query}")
             location = connection.getresponse().getheader("Location")
         finally:
             connection.close()
@@ -249,9 +249,9 @@ def own_client(task: Task, *, issuer: str | None = None) -> PreRegistered:
 
 def issuer_of(task: Task) -> str:
     """Return the authorization server of the suite's server: the suite omits it from its data about the client."""
-    there = urlsplit(task.url)
-    connection = http.client.HTTPConnection(there.netloc, timeout=SECONDS)
-    connection.request("GET", f"/.well-known/oauth-protected-resource{there.path}")
+    parsed_url = urlsplit(task.url)
+    connection = http.client.HTTPConnection(parsed_url.netloc, timeout=SECONDS)
+    connection.request("GET", f"/.well-known/oauth-protected-resource{parsed_url.path}")
     issuer: str = json.loads(connection.getresponse().read())["authorization_servers"][0]
     connection.close()
     return issuer

@@ -173,7 +173,7 @@ def run_case(
     if case.scenario in EXTENSIONS:
         options.append("--force")
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [node.binary, suite, "client", *options, "-o", out],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -183,17 +183,17 @@ def run_case(
         )
     except subprocess.TimeoutExpired:
         raise ConformanceError(f"{case}: the suite did not end in {seconds:g} s") from None
-    output = (done.stderr + done.stdout)[-_OUTPUT:]
+    output = (result.stderr + result.stdout)[-_OUTPUT:]
     directories = [path.parent for path in out.rglob("checks.json")]
-    if done.returncode not in (0, 1) or len(directories) != 1:
+    if result.returncode not in (0, 1) or len(directories) != 1:
         raise ConformanceError(
-            f"{case}: expected one checks.json, got {len(directories)} ({done.returncode}):\n{output}"
+            f"{case}: expected one checks.json, got {len(directories)} ({result.returncode}):\n{output}"
         )
     [directory] = directories
     return Run(
         case=case,
         scenario=Scenario(case.scenario, _read_checks(directory / "checks.json")),
-        passed=done.returncode == 0,
+        passed=result.returncode == 0,
         stdout=(directory / "stdout.txt").read_text("utf-8"),
         output=output,
     )
@@ -226,9 +226,9 @@ def listed(node: Node, suite: Path) -> dict[str, frozenset[str]]:
     """The suite's client scenarios, and the revisions each applies to; none for extensions."""
     scenarios = {}
     for line in _list(node, suite, "--client"):
-        found = re.fullmatch(r"  - (\S+) \[(.+)\]", line)
-        if found is not None:
-            scenarios[found[1]] = frozenset(re.findall(r"\d{4}-\d\d-\d\d", found[2]))
+        match = re.fullmatch(r"  - (\S+) \[(.+)\]", line)
+        if match is not None:
+            scenarios[match[1]] = frozenset(re.findall(r"\d{4}-\d\d-\d\d", match[2]))
     if not scenarios:
         raise ConformanceError("expected lines like '  - tools_call [2025-11-25]' from list --client, got none")
     return scenarios

@@ -31,8 +31,8 @@ __all__ = [
     "Allowed",
     "Check",
     "ConformanceError",
-    "Leg",
     "Scenario",
+    "SuiteRun",
     "find_suite",
     "judge",
     "read_results",
@@ -59,7 +59,7 @@ class ConformanceError(Exception):
 
 
 @frozen(kw_only=True)
-class Leg:
+class SuiteRun:
     """One run of the suite."""
 
     name: str
@@ -69,10 +69,10 @@ class Leg:
 
 
 LEGS = (
-    Leg(name="2025-11-25", options=("--requirements", "2025-11-25"), scenarios=30 + 3),
-    Leg(name="2026-07-28", options=("--requirements", "2026-07-28"), scenarios=37 + 3 + 10),
-    Leg(name="2025-06-18", options=("--suite", "all", "--spec-version", "2025-06-18"), scenarios=27),
-    Leg(name="2025-03-26", options=("--suite", "all", "--spec-version", "2025-03-26"), scenarios=1),
+    SuiteRun(name="2025-11-25", options=("--requirements", "2025-11-25"), scenarios=30 + 3),
+    SuiteRun(name="2026-07-28", options=("--requirements", "2026-07-28"), scenarios=37 + 3 + 10),
+    SuiteRun(name="2025-06-18", options=("--suite", "all", "--spec-version", "2025-06-18"), scenarios=27),
+    SuiteRun(name="2025-03-26", options=("--suite", "all", "--spec-version", "2025-03-26"), scenarios=1),
 )
 """Scored, unscored but ours, and the tasks extension, in this order."""
 
@@ -155,7 +155,7 @@ def serve(command: Sequence[str], log: Path) -> Iterator[str]:
             server.wait()
 
 
-def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[str, Scenario]:
+def run_leg(leg: SuiteRun, *, node: Node, suite: Path, url: str, out: Path) -> dict[str, Scenario]:
     """Run one leg and read what it wrote.
 
     Args:
@@ -168,7 +168,7 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
         raise ConformanceError(f"expected an empty directory for the results @ {out}")
     out.mkdir(parents=True, exist_ok=True)
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [node.binary, suite, "server", "--url", url, *leg.options, "-o", out],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -178,9 +178,9 @@ def run_leg(leg: Leg, *, node: Node, suite: Path, url: str, out: Path) -> dict[s
         )
     except subprocess.TimeoutExpired:
         raise ConformanceError(f"{leg.name}: the suite did not end in {LEG_SECONDS} s") from None
-    if done.returncode not in (0, 1) or "=== SUMMARY ===" not in done.stdout:
-        end = (done.stdout + done.stderr)[-2000:]
-        raise ConformanceError(f"{leg.name}: the suite broke off ({done.returncode}):\n{end}")
+    if result.returncode not in (0, 1) or "=== SUMMARY ===" not in result.stdout:
+        end = (result.stdout + result.stderr)[-2000:]
+        raise ConformanceError(f"{leg.name}: the suite broke off ({result.returncode}):\n{end}")
     return read_results(out)
 
 
@@ -212,7 +212,7 @@ def read_results(out: Path) -> dict[str, Scenario]:
     return scenarios
 
 
-def judge(leg: Leg, scenarios: Mapping[str, Scenario], allowed: Allowed) -> list[str]:
+def judge(leg: SuiteRun, scenarios: Mapping[str, Scenario], allowed: Allowed) -> list[str]:
     """Return the problems of a leg, one line each; none if it conforms."""
     complaints = []
     if len(scenarios) != leg.scenarios:

@@ -104,8 +104,8 @@ def follow(running: subprocess.Popen[str]) -> str:
     url: str | None = None
     for line in running.stdout:
         messages.append(line)
-        if found := re.match(r"http://\S+/authorize\?\S+", line):
-            url = found[0]
+        if match := re.match(r"http://\S+/authorize\?\S+", line):
+            url = match[0]
         if url is not None and any(each.startswith("Callback server started") for each in messages):
             consent(url)
             url = None
@@ -122,13 +122,13 @@ def consent(url: str) -> None:
 
 
 def action_of(page: httpx2.Response) -> str:
-    found = re.search(r'action="([^"]+)"', page.text)
-    if found is None:
+    match = re.search(r'action="([^"]+)"', page.text)
+    if match is None:
         raise ConformanceError(f"expected a form @ {page.url.path}:\n{page.text}")
-    return str(page.url.join(html.unescape(found[1])))
+    return str(page.url.join(html.unescape(match[1])))
 
 
 def token_of(page: httpx2.Response) -> dict[str, str]:
-    found = re.search(r'name="form_token" value="([^"]+)"', page.text)
-    assert found is not None, page.text
-    return {"form_token": found[1]}
+    match = re.search(r'name="form_token" value="([^"]+)"', page.text)
+    assert match is not None, page.text
+    return {"form_token": match[1]}

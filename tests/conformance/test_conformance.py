@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.runner import HERE, LEG_SECONDS, LEGS, Allowed, Leg, find_suite, judge, run_leg, serve
+from tests.conformance.runner import HERE, LEG_SECONDS, LEGS, Allowed, SuiteRun, find_suite, judge, run_leg, serve
 from tests.node import Node, find_node
 
 __all__: list[str] = []
@@ -39,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("leg", LEGS, ids=[leg.name for leg in LEGS])
-def test_suite_reports_no_problem(leg: Leg, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
+def test_suite_reports_no_problem(leg: SuiteRun, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
     scenarios = run_leg(leg, node=suite[0], suite=suite[1], url=url, out=tmp_path / "results")
 
     complaints = judge(leg, scenarios, Allowed.read(HERE / "skips.toml"))

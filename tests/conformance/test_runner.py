@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.runner import Allowed, Check, ConformanceError, Leg, Scenario, judge, read_results, serve
+from tests.conformance.runner import Allowed, Check, ConformanceError, Scenario, SuiteRun, judge, read_results, serve
 
 __all__: list[str] = []
 
-LEG = Leg(name="x", options=(), scenarios=1)
+LEG = SuiteRun(name="x", options=(), scenarios=1)
 OK = Check(id="own", status="SUCCESS")
 WIRE = Check(id="wire-schema-valid", status="SUCCESS")
 

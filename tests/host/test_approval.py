@@ -113,7 +113,7 @@ async def test_approval_timeout_denies_the_call(autojump_clock: trio.abc.Clock) 
 
 
 async def test_approved_arguments_cannot_be_changed() -> None:
-    """Neither by the caller nor by the callback."""
+    """Neither the caller nor the callback can change them."""
     arguments: dict[str, Any] = {"text": "harmless"}
 
     async def ask(request: ApprovalRequest) -> bool:

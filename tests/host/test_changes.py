@@ -17,11 +17,11 @@ __all__: list[str] = []
 
 
 async def read(changes: HostChanges, count: int) -> list[HostChange]:
-    found: list[HostChange] = []
+    results: list[HostChange] = []
     with trio.fail_after(30):
-        while len(found) < count:
-            found.append(await anext(changes))
-    return found
+        while len(results) < count:
+            results.append(await anext(changes))
+    return results
 
 
 async def settled(host: Host) -> None:

@@ -56,13 +56,13 @@ async def test_enabled_servers_of_a_file_are_started(tmp_path: Path, caplog: pyt
             status = host.status
             with pytest.raises(ConnectionClosed, match="THERE_IS_NO_SUCH_VARIABLE"):
                 await host.call_tool("wrong_who")
-            found = await host.tools().all()
+            tools = await host.tools().all()
 
     assert list(status) == ["one", "two", "wrong"]
     assert (status["wrong"].state, status["wrong"].has_ended) == ("failed", True)
     assert "servers.wrong.env.WHO" in (status["wrong"].reason or "")
     assert "servers.wrong.env.WHO" in caplog.text
-    assert list(found.missing) == ["wrong"]
+    assert list(tools.missing) == ["wrong"]
     assert len(asked) == 1
 
 

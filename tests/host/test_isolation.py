@@ -29,8 +29,8 @@ async def others_work(host: Host, *, within: float = 30.0) -> None:
     """Check that the server ``good`` answers as usual."""
     with trio.fail_after(within):
         assert text_of(await host.call_tool("good_echo", {"text": "fine"})) == "fine"
-        found = await host.tools().all()
-    assert "good_echo" in [each.name for each in found.items]
+        tools = await host.tools().all()
+    assert "good_echo" in [each.name for each in tools.items]
 
 
 class Broken(Scripted):
@@ -199,7 +199,7 @@ async def test_unexpected_error_is_logged_in_full(caplog: pytest.LogCaptureFixtu
 
 
 async def test_leaving_the_host_ends_all_tasks(autojump_clock: trio.abc.Clock) -> None:
-    """For servers in every state. trio.run would not return while one of their tasks runs."""
+    """The host has servers in every state. trio.run would not return while one of their tasks runs."""
     servers = {
         "silent": Scripted({"server/discover": never, "initialize": never}),
         "hanging": Scripted({"tools/call": never}),

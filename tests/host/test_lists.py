@@ -120,9 +120,9 @@ async def test_list_waits_for_a_connecting_server(autojump_clock: trio.abc.Clock
         return METHOD_NOT_FOUND, "no such method"
 
     async with Host({"late": Scripted({"server/discover": late})}, approve=None, options=QUICK) as host:
-        found = await host.tools().all()
+        tools = await host.tools().all()
 
-    assert [each.name for each in found.items] == ["late_echo"]
+    assert [each.name for each in tools.items] == ["late_echo"]
 
 
 async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.Clock) -> None:
@@ -133,11 +133,11 @@ async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.C
     async with Host({"down": down, "one": plain()}, approve=None) as host:
         await host.settle()
         started = trio.current_time()
-        found = await host.tools().all()
+        tools = await host.tools().all()
 
         assert trio.current_time() == started
-    assert [each.name for each in found.items] == ["one_echo"]
-    assert found.missing == {"down": "not today"}
+    assert [each.name for each in tools.items] == ["one_echo"]
+    assert tools.missing == {"down": "not today"}
 
 
 async def test_endless_list_is_truncated_and_reported() -> None:
@@ -168,17 +168,17 @@ async def test_server_with_an_invalid_list_is_missing(lie: Any, message: str) ->
         return lie
 
     async with Host({"liar": Scripted({"tools/list": answer}), "one": plain()}, approve=None) as host:
-        found = await host.tools().all()
+        tools = await host.tools().all()
 
-    assert [each.name for each in found.items] == ["one_echo"]
-    assert message in found.missing["liar"]
+    assert [each.name for each in tools.items] == ["one_echo"]
+    assert message in tools.missing["liar"]
 
 
 async def test_duplicate_tools_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
     async with Host({"one": Scripted(tools=("a", "b", "a"))}, approve=None) as host:
-        found = await host.tools().all()
+        tools = await host.tools().all()
 
-    assert [each.name for each in found.items] == ["one_a", "one_b"]
+    assert [each.name for each in tools.items] == ["one_a", "one_b"]
     assert "duplicate names" in caplog.text
 
 
@@ -196,8 +196,8 @@ async def test_changed_list_is_requested_again() -> None:
         server.tools = ("new",)
         await server.channel.send([note("notifications/tools/list_changed")])
         await trio.testing.wait_all_tasks_blocked()
-        found = await host.tools().all()
+        tools = await host.tools().all()
 
-        assert [each.name for each in found.items] == ["one_new"]
+        assert [each.name for each in tools.items] == ["one_new"]
         with pytest.raises(Exception, match="no such tool: `one_old`; expected one of `one_new`"):
             await host.call_tool("one_old")

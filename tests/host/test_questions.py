@@ -110,7 +110,7 @@ async def test_sampling_result_is_approved_before_it_is_sent() -> None:
 
 
 async def test_user_may_edit_the_prompt_and_the_result_of_sampling() -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     async def approve(request: ApprovalRequest) -> Decision:
         arguments = dict(request.arguments)
@@ -121,14 +121,14 @@ async def test_user_may_edit_the_prompt_and_the_result_of_sampling() -> None:
         return Decision(allowed=True, arguments=arguments)
 
     async def sample(params: CreateMessageParams) -> str:
-        heard.append(str(params.messages[0].content))
+        received.append(str(params.messages[0].content))
         return "Hello!"
 
     server = asking("sampling/createMessage", SAMPLING)
     async with Host({"notes": server}, approve=approve, handlers=Handlers(sample=sample)) as host:
         text = text_of(await host.call_tool("notes_echo"))
 
-    assert "Good day?" in heard[0]
+    assert "Good day?" in received[0]
     assert "Good day!" in text
 
 
@@ -253,7 +253,7 @@ async def test_requests_over_the_limit_are_declined() -> None:
 async def test_log_messages_of_a_flooding_server_are_limited(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
 ) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def flood(server: Scripted, channel: MessageChannel, params: dict[str, Any]) -> Any:
         await channel.send([note("notifications/message", level="info", data=number) for number in range(1000)])
@@ -261,12 +261,12 @@ async def test_log_messages_of_a_flooding_server_are_limited(
 
     server = Scripted({"tools/call": flood})
     options = HostOptions(logs_per_second=10)
-    async with Host({"one": server}, approve=None, handlers=Handlers(log=heard.append), options=options) as host:
+    async with Host({"one": server}, approve=None, handlers=Handlers(log=received.append), options=options) as host:
         await host.call_tool("one_echo")
         await trio.sleep(0.3)
         await host.call_tool("one_echo")
 
-    assert 10 <= len(heard) < 40
+    assert 10 <= len(received) < 40
     assert "log messages were dropped" in caplog.text
 
 

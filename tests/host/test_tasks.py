@@ -116,7 +116,7 @@ async def seen(changes: HostChanges, found: list[HostChange]) -> None:
 
 
 async def test_subscription_reports_the_states_of_a_task(autojump_clock: MockClock) -> None:
-    found: list[HostChange] = []
+    results: list[HostChange] = []
 
     async def fill_in(form: Form) -> Any:
         await trio.sleep(5)
@@ -126,7 +126,7 @@ async def test_subscription_reports_the_states_of_a_task(autojump_clock: MockClo
     async with Host({"site": server}, approve=None, handlers=Handlers(elicit=fill_in)) as host:
         async with host.subscribe(tasks=True) as changes, host.subscribe(tools=True) as others:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(seen, changes, found)
+                nursery.start_soon(seen, changes, results)
                 other: list[HostChange] = []
                 nursery.start_soon(seen, others, other)
                 await host.call_tool("site_ask")
@@ -136,8 +136,8 @@ async def test_subscription_reports_the_states_of_a_task(autojump_clock: MockClo
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.cancel_scope.cancel()
 
-    tasks = [each.task for each in found if each.task is not None]
-    assert [(each.server, each.kind) for each in found] == [("site", "task")] * len(tasks)
+    tasks = [each.task for each in results if each.task is not None]
+    assert [(each.server, each.kind) for each in results] == [("site", "task")] * len(tasks)
     assert [(each.tool, each.status, each.has_ended) for each in tasks] == [
         ("site_ask", "working", False),
         ("site_ask", "input_required", False),

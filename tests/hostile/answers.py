@@ -121,13 +121,13 @@ class Answers:
         status = int(line[1])
         headers: dict[str, str] = {}
         for each in lines:
-            found = _FIELD.fullmatch(each)
-            if found is None:
+            match = _FIELD.fullmatch(each)
+            if match is None:
                 raise NotHTTP(f"field: {each[:200]!r}")
-            name = found[1].decode().lower()
+            name = match[1].decode().lower()
             if name in headers and name in ("content-length", "transfer-encoding", "date", "content-type"):
                 raise NotHTTP(f"{name} twice")
-            headers[name] = found[2].decode("latin-1")
+            headers[name] = match[2].decode("latin-1")
         if "content-length" in headers and "transfer-encoding" in headers:
             raise NotHTTP("Content-Length beside Transfer-Encoding")
         if not re.fullmatch("[0-9]{1,15}", headers.get("content-length", "0")):
@@ -151,10 +151,10 @@ class Answers:
         end = self.unread.find(b"\r\n")
         if end < 0:
             return False
-        found = _CHUNK.fullmatch(bytes(self.unread[: end + 2]))
-        if found is None:
+        match = _CHUNK.fullmatch(bytes(self.unread[: end + 2]))
+        if match is None:
             raise NotHTTP(f"chunk: {bytes(self.unread[:40])!r}")
-        size = int(found[1], 16)
+        size = int(match[1], 16)
         if len(self.unread) < end + 2 + size + 2:
             return False
         if self.unread[end + 2 + size : end + 4 + size] != b"\r\n":

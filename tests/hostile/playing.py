@@ -21,7 +21,18 @@ from tests.hostile.answers import Answers, NotHTTP
 from tests.hostile.cases import Await, Case, Drip, Outcome, Pause, Say, get
 from tests.hostile.serving import HostileServer
 
-__all__ = ["HealthyClient", "Played", "ask", "connect", "healthy_clients", "judge", "play", "play_all", "rude", "state"]
+__all__ = [
+    "HealthyClient",
+    "PlayedCase",
+    "ask",
+    "connect",
+    "healthy_clients",
+    "judge",
+    "play",
+    "play_all",
+    "rude",
+    "state",
+]
 
 PROBE: Final = b"/echo?still-open"
 AT_ONCE: Final = 12
@@ -31,7 +42,7 @@ WAIT_TIMEOUT: Final = 30.0
 
 
 @define
-class Played:
+class PlayedCase:
     """How a case ended.
 
     Attributes:
@@ -84,9 +95,9 @@ async def rude(stream: trio.SocketStream) -> AsyncIterator[trio.SocketStream]:
         reset(stream)
 
 
-async def play_all(cases: Sequence[Case], ports: Mapping[str, int]) -> dict[str, Played]:
+async def play_all(cases: Sequence[Case], ports: Mapping[str, int]) -> dict[str, PlayedCase]:
     """Play all cases, and return the outcomes by name."""
-    played: dict[str, Played] = {}
+    played: dict[str, PlayedCase] = {}
     limiter = trio.CapacityLimiter(AT_ONCE)
     slow = trio.CapacityLimiter(100)
 
@@ -101,8 +112,8 @@ async def play_all(cases: Sequence[Case], ports: Mapping[str, int]) -> dict[str,
     return played
 
 
-async def play(case: Case, port: int) -> Played:
-    played = Played(Answers(head=case.head))
+async def play(case: Case, port: int) -> PlayedCase:
+    played = PlayedCase(Answers(head=case.head))
     start = trio.current_time()
     with trio.move_on_after(case.seconds):
         stream = await connect(port, window=4096 if case.deaf else 0)
@@ -113,7 +124,7 @@ async def play(case: Case, port: int) -> Played:
 
 
 class _Conversation:
-    def __init__(self, case: Case, stream: trio.SocketStream, played: Played) -> None:
+    def __init__(self, case: Case, stream: trio.SocketStream, played: PlayedCase) -> None:
         self._case = case
         self._stream = stream
         self._played = played
@@ -215,7 +226,7 @@ class _Conversation:
         return False
 
 
-def judge(case: Case, played: Played) -> str | None:
+def judge(case: Case, played: PlayedCase) -> str | None:
     """Return the problem of a case; ``None`` if there is none."""
     if case.takes is not None and not case.takes[0] <= played.seconds <= case.takes[1]:
         return f"expected {case.takes[0]} to {case.takes[1]} s, got {played.seconds:.2f} s: {played}"
@@ -251,7 +262,7 @@ def _shown(outcome: Outcome) -> str:
     return f"{[*outcome.interim, *answers]} then {outcome.then}"
 
 
-def _unseen(outcome: Outcome, played: Played) -> str | None:
+def _unseen(outcome: Outcome, played: PlayedCase) -> str | None:
     """Return whether the application received something else."""
     for expected, answer in zip(outcome.sees, played.answers.complete, strict=False):
         if answer.status != 200:

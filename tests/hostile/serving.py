@@ -71,9 +71,9 @@ class HostileServer:
             assert never not in output, output[-4000:]
 
     def _status(self, name: str) -> int:
-        found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{self.process.process.pid}/status").read_text())
-        assert found, name
-        return int(found[1]) * 1024
+        match = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{self.process.process.pid}/status").read_text())
+        assert match, name
+        return int(match[1]) * 1024
 
 
 @contextmanager
@@ -96,14 +96,14 @@ def hostile_server(folder: Path) -> Iterator[HostileServer]:
 
 
 def _descriptors(pid: int) -> frozenset[str]:
-    found = set()
+    results = set()
     with os.scandir(f"/proc/{pid}/fd") as entries:
         for entry in entries:
             try:
-                found.add(f"{entry.name} {os.readlink(entry.path)}")
+                results.add(f"{entry.name} {os.readlink(entry.path)}")
             except FileNotFoundError:
                 pass
-    return frozenset(found)
+    return frozenset(results)
 
 
 def _certificate(folder: Path) -> Path:

@@ -16,13 +16,13 @@ from tests.hostile.conversations import KEY, UPGRADE, VERSION
 from tests.hostile.frames import CLOSE, PING, PONG, TEXT, Frame, FrameCase, frame, read_frames
 from tests.hostile.playing import AT_ONCE, connect
 
-__all__ = ["Heard", "judge_frames", "open_socket", "play_all_frames", "play_frames"]
+__all__ = ["ReceivedFrames", "judge_frames", "open_socket", "play_all_frames", "play_frames"]
 
 _LAST = b"still open?"
 
 
 @define
-class Heard:
+class ReceivedFrames:
     """The frames that a client received on a WebSocket, and how it ended.
 
     Attributes:
@@ -70,9 +70,9 @@ async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window:
     return stream
 
 
-async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) -> dict[str, Heard]:
+async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) -> dict[str, ReceivedFrames]:
     """Play all cases, and return the outcomes by name."""
-    heard: dict[str, Heard] = {}
+    heard: dict[str, ReceivedFrames] = {}
     limiter = trio.CapacityLimiter(AT_ONCE)
 
     async def one(case: FrameCase) -> None:
@@ -85,20 +85,20 @@ async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) 
     return heard
 
 
-async def play_frames(case: FrameCase, port: int) -> Heard:
-    heard = Heard()
+async def play_frames(case: FrameCase, port: int) -> ReceivedFrames:
+    listener = ReceivedFrames()
     with trio.move_on_after(60):
         try:
             stream = await open_socket(port, case.path, extension=case.extension)
         except NotHTTP as problem:
-            heard.problem = str(problem)
-            return heard
-        heard.status = 101
+            listener.problem = str(problem)
+            return listener
+        listener.status = 101
         async with stream, trio.open_nursery() as nursery:
             nursery.start_soon(_say, stream, case)
-            await _listen(stream, heard)
+            await _listen(stream, listener)
             nursery.cancel_scope.cancel()
-    return heard
+    return listener
 
 
 async def _say(stream: trio.SocketStream, case: FrameCase) -> None:
@@ -114,7 +114,7 @@ async def _say(stream: trio.SocketStream, case: FrameCase) -> None:
         pass
 
 
-async def _listen(stream: trio.SocketStream, heard: Heard) -> None:
+async def _listen(stream: trio.SocketStream, heard: ReceivedFrames) -> None:
     data = b""
     while True:
         try:
@@ -140,7 +140,7 @@ async def _listen(stream: trio.SocketStream, heard: Heard) -> None:
         heard.problem = str(problem)
 
 
-def judge_frames(case: FrameCase, heard: Heard) -> str | None:
+def judge_frames(case: FrameCase, heard: ReceivedFrames) -> str | None:
     """Return the problem of the received frames; ``None`` if there is none."""
     if heard.status != 101 or heard.problem:
         return str(heard)

@@ -15,9 +15,9 @@ from attrs import frozen
 from tests.hostile import chunks, conversations, fields, frames, framing, request_lines, tls
 from tests.hostile.cases import Case
 from tests.hostile.frames import FrameCase
-from tests.hostile.playing import HealthyClient, Played, healthy_clients, judge, play_all, state
+from tests.hostile.playing import HealthyClient, PlayedCase, healthy_clients, judge, play_all, state
 from tests.hostile.serving import HostileServer
-from tests.hostile.sockets import Heard, judge_frames, play_all_frames
+from tests.hostile.sockets import ReceivedFrames, judge_frames, play_all_frames
 
 __all__: list[str] = []
 
@@ -30,8 +30,8 @@ FRAMES: tuple[FrameCase, ...] = frames.CASES
 class Show:
     """Everything that happened while the cases were played."""
 
-    played: dict[str, Played]
-    heard: dict[str, Heard]
+    played: dict[str, PlayedCase]
+    heard: dict[str, ReceivedFrames]
     healthy_clients: list[HealthyClient]
     smuggled: list[str]
     truncated: list[str]
@@ -43,7 +43,7 @@ def show(server: HostileServer) -> Show:
     async def main() -> Show:
         with trio.fail_after(400):
             async with healthy_clients(server) as clients, trio.open_nursery() as nursery:
-                heard: dict[str, Heard] = {}
+                heard: dict[str, ReceivedFrames] = {}
 
                 async def listen() -> None:
                     heard.update(await play_all_frames(FRAMES, server.ports))

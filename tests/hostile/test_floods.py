@@ -322,7 +322,7 @@ async def test_flood_is_bounded(name: str, server: HostileServer) -> None:
 
 
 async def test_websocket_whose_client_stops_reading_is_closed(server: HostileServer) -> None:
-    """After the write timeout; the application gets an error."""
+    """The server closes it after the write timeout, and the application gets an error."""
     async with bounded(server, 16):
         stream = await open_socket(server.ports["tight"], b"/ws-flood", window=4096)
         with trio.fail_after(90):

@@ -23,7 +23,7 @@ from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import Response
 
-from .web import MODERN, Seen, Wire, answer, call, serving
+from .web import MODERN, ReceivedRequest, Wire, answer, call, serving
 
 __all__: list[str] = []
 
@@ -79,7 +79,7 @@ def server_tls(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-async def echo(seen: Seen, wire: Wire) -> None:
+async def echo(seen: ReceivedRequest, wire: Wire) -> None:
     await wire.reply(answer(seen, host=seen.headers["host"]))
 
 
@@ -145,7 +145,7 @@ async def test_closing_the_link_fails_pending_tls_requests(certificate: Path, se
     tls = ssl.create_default_context(cafile=certificate)
     waiting = trio.Event()
 
-    async def never(seen: Seen, wire: Wire) -> None:
+    async def never(seen: ReceivedRequest, wire: Wire) -> None:
         waiting.set()
         await wire.wait_closed()
 

@@ -44,7 +44,7 @@ INITIALIZE = {
 
 
 @define
-class Here:
+class Site:
     client: Client
     revoked: bool = False
 
@@ -55,11 +55,11 @@ class Here:
 
 
 @asynccontextmanager
-async def serving(guard: Guard | None = None) -> AsyncIterator[Here]:
+async def serving(guard: Guard | None = None) -> AsyncIterator[Site]:
     server = Server()
     server.add_resource(memo, "memo://{name}")
     async with trio.open_nursery() as nursery, httpx2.AsyncClient(timeout=60, headers=BEARER) as http:
-        here = Here(Client(http, 0))
+        here = Site(Client(http, 0))
 
         async def serve(*, task_status: trio.TaskStatus[Any]) -> None:
             options = HTTPOptions(auth=guard or FunctionGuard(here.accept))

@@ -17,7 +17,7 @@ from mcptrio.http.client.address_policy import AddressPolicy
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.fetcher import Fetcher
 
-from .web import Handler, Seen, Web, Wire, serving
+from .web import Handler, ReceivedRequest, Web, Wire, serving
 
 __all__: list[str] = []
 
@@ -91,7 +91,7 @@ async def refused(url: str, reach: AddressPolicy = AddressPolicy(), **options: A
 
 
 async def test_request_returns_status_headers_and_body() -> None:
-    async def echo(seen: Seen, wire: Wire) -> None:
+    async def echo(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply({"got": seen.body.decode()}, 201, x_twice="1", X_Twice="2", set_cookie="a=b")
 
     async with fetching(echo) as (web, fetch):
@@ -112,7 +112,7 @@ async def test_request_returns_status_headers_and_body() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirect_is_returned_and_not_followed(status: int) -> None:
-    async def away(seen: Seen, wire: Wire) -> None:
+    async def away(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(None, status, location="http://169.254.169.254/latest/meta-data/")
 
     async with fetching(away) as (web, fetch):
@@ -123,7 +123,7 @@ async def test_redirect_is_returned_and_not_followed(status: int) -> None:
 
 
 async def test_response_over_the_size_limit_fails() -> None:
-    async def huge(seen: Seen, wire: Wire) -> None:
+    async def huge(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         while True:
             await wire.chunk(b"x" * 65536)
@@ -135,7 +135,7 @@ async def test_response_over_the_size_limit_fails() -> None:
 
 @pytest.mark.parametrize(("size", "good"), [(1000, True), (1001, False)])
 async def test_response_size_limit_counts_bytes(size: int, good: bool) -> None:
-    async def reply(seen: Seen, wire: Wire) -> None:
+    async def reply(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(b"x" * size)
 
     async with fetching(reply, max_bytes=1000) as (web, fetch):
@@ -147,7 +147,7 @@ async def test_response_size_limit_counts_bytes(size: int, good: bool) -> None:
 
 
 async def test_response_head_over_the_size_limit_fails() -> None:
-    async def huge(seen: Seen, wire: Wire) -> None:
+    async def huge(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 200 OK\r\n")
         while True:
             await wire.send(b"X: " + b"y" * 8192 + b"\r\n")
@@ -160,7 +160,7 @@ async def test_response_head_over_the_size_limit_fails() -> None:
 async def test_slow_response_fails_after_the_total_timeout() -> None:
     """Every byte arrives in time, but the complete response does not."""
 
-    async def drip(seen: Seen, wire: Wire) -> None:
+    async def drip(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         while True:
             await wire.chunk(b"x")
@@ -173,7 +173,7 @@ async def test_slow_response_fails_after_the_total_timeout() -> None:
 
 
 async def test_compressed_response_is_not_decompressed() -> None:
-    async def packed(seen: Seen, wire: Wire) -> None:
+    async def packed(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(gzip.compress(b"x" * 10_000_000), content_encoding="gzip")
 
     async with fetching(packed) as (web, fetch):
@@ -182,7 +182,7 @@ async def test_compressed_response_is_not_decompressed() -> None:
 
 
 async def test_incomplete_response_fails() -> None:
-    async def half(seen: Seen, wire: Wire) -> None:
+    async def half(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.head(content_length="100")
         await wire.send(b"half")
         wire.hang_up()
@@ -193,7 +193,7 @@ async def test_incomplete_response_fails() -> None:
 
 
 async def test_header_value_with_a_line_break_is_refused() -> None:
-    async def never(seen: Seen, wire: Wire) -> None:
+    async def never(seen: ReceivedRequest, wire: Wire) -> None:
         raise AssertionError("it came")
 
     async with fetching(never) as (web, fetch):
@@ -282,7 +282,7 @@ async def test_rebound_name_is_not_resolved_a_second_time(names: Names, monkeypa
 
     monkeypatch.setattr(trio, "open_tcp_stream", watched)
 
-    async def never(seen: Seen, wire: Wire) -> None:
+    async def never(seen: ReceivedRequest, wire: Wire) -> None:
         raise AssertionError("it was reached")
 
     async with fetching(never) as (web, _):
@@ -294,7 +294,7 @@ async def test_rebound_name_is_not_resolved_a_second_time(names: Names, monkeypa
 
 
 async def test_next_address_is_tried_when_the_first_fails(names: Names) -> None:
-    async def reply(seen: Seen, wire: Wire) -> None:
+    async def reply(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply({})
 
     async with fetching(reply) as (web, fetch):
@@ -310,7 +310,7 @@ async def test_next_address_is_tried_when_the_first_fails(names: Names) -> None:
 async def test_http_url_of_this_machine_is_reached_if_allowed(names: Names) -> None:
     names.names = {"evil.example.com": [["127.0.0.1"]], "public.example.com": [["93.184.215.14"]]}
 
-    async def reply(seen: Seen, wire: Wire) -> None:
+    async def reply(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply({})
 
     async with fetching(reply) as (web, fetch):
@@ -331,7 +331,7 @@ async def test_private_policy_does_not_allow_other_special_addresses(names: Name
 async def test_only_allowed_origins_are_reached_if_any_are_set(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.names = {"idp.corp": [["127.0.0.1"]], "other.corp": [["127.0.0.1"]]}
 
-    async def reply(seen: Seen, wire: Wire) -> None:
+    async def reply(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply({"host": seen.headers["host"]})
 
     async with fetching(reply) as (web, _):
@@ -379,7 +379,7 @@ def test_allowed_origin_that_is_not_a_url_is_refused() -> None:
 
 @asynccontextmanager
 async def proxy(environment: pytest.MonkeyPatch) -> AsyncIterator[Web]:
-    async def refuse(seen: Seen, wire: Wire) -> None:
+    async def refuse(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(None, 502)
 
     async with serving(refuse) as web:

@@ -97,7 +97,7 @@ class Reply:
 
 
 @frozen
-class Here:
+class Site:
     port: int
     guard: FunctionGuard
     server: Server
@@ -132,12 +132,12 @@ class Here:
 
 
 @asynccontextmanager
-async def serving(**options: Any) -> AsyncIterator[Here]:
+async def serving(**options: Any) -> AsyncIterator[Site]:
     server = Server(plugins=[Notes()], **server_options(options))
     guard = FunctionGuard(judge, {WELL_KNOWN: DOCUMENT})
     async with trio.open_nursery() as nursery:
         urls = await nursery.start(_serve, server, HTTPOptions(auth=guard))
-        yield Here(int(urls[0].rpartition(":")[2].partition("/")[0]), guard, server)
+        yield Site(int(urls[0].rpartition(":")[2].partition("/")[0]), guard, server)
         nursery.cancel_scope.cancel()
 
 

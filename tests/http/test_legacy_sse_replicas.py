@@ -94,8 +94,8 @@ class FailingEvents(MemoryEventStore):
 
 
 @define(eq=False)
-class Two:
-    """Two servers. ``one`` has the streams."""
+class TwoServers:
+    """TwoServers servers. ``one`` has the streams."""
 
     one: Site
     two: Site
@@ -119,10 +119,12 @@ class Two:
 
 
 @asynccontextmanager
-async def two(stores: Stores | None = None, options: HTTPOptions | None = None, **more: Any) -> AsyncIterator[Two]:
+async def two(
+    stores: Stores | None = None, options: HTTPOptions | None = None, **more: Any
+) -> AsyncIterator[TwoServers]:
     stores = stores or memory_stores(bus=MemoryBus())
     async with site(options, stores=stores, **more) as one, site(options, stores=stores, **more) as other:
-        yield Two(one, other)
+        yield TwoServers(one, other)
 
 
 def cancellation(id: str) -> bytes:
@@ -151,7 +153,7 @@ async def test_messages_arrive_through_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     async with open_sqlite_stores(path) as first, open_sqlite_stores(path) as second:
         async with site(stores=first) as one, site(stores=second) as other:
-            both = Two(one, other)
+            both = TwoServers(one, other)
             async with both.peer(one, other) as peer:
                 for _ in range(4):
                     assert await peer.text("whoami") == "nobody"

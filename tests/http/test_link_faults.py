@@ -21,13 +21,13 @@ from mcptrio.serving import MessageLimits
 from mcptrio.testing import Holdings
 from tests.error_codes import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
 
-from .web import BATCHED, HANDSHAKE, MODERN, Handler, Seen, Wire, answer, call, eventually, linked, serving
+from .web import BATCHED, HANDSHAKE, MODERN, Handler, ReceivedRequest, Wire, answer, call, eventually, linked, serving
 
 __all__: list[str] = []
 
 
 def replies(value: Any = None, status: int = 200, **headers: str) -> Handler:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(value, status, **headers)
 
     return handle
@@ -36,7 +36,7 @@ def replies(value: Any = None, status: int = 200, **headers: str) -> Handler:
 def sends(data: bytes, *, hang_up: bool = True) -> Handler:
     """Send these bytes, and close the connection."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.send(data)
         if hang_up:
             wire.hang_up()
@@ -47,7 +47,7 @@ def sends(data: bytes, *, hang_up: bool = True) -> Handler:
 async def failure(handler: Handler, **options: Any) -> RequestFailed:
     """Return the error of a call; calls to a working server over the same link succeed before and after it."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.message["params"]["name"] == "good":
             await wire.reply(answer(seen))
         else:
@@ -138,7 +138,7 @@ async def test_refusal_with_a_json_rpc_error_reports_that_error() -> None:
 
 @pytest.mark.parametrize("status", [400, 500])
 async def test_credentials_repeated_by_a_server_are_not_shown(status: int) -> None:
-    async def echo(seen: Seen, wire: Wire) -> None:
+    async def echo(seen: ReceivedRequest, wire: Wire) -> None:
         echoed = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
         if status == 400:
             await wire.reply(jsonrpc(id=2, error={"code": INVALID_REQUEST, "message": echoed}), status)
@@ -190,7 +190,7 @@ async def test_redirect_is_not_followed(status: int) -> None:
 
 
 async def test_endless_body_of_a_refusal_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def drips(seen: Seen, wire: Wire) -> None:
+    async def drips(seen: ReceivedRequest, wire: Wire) -> None:
         # In one piece, since the link does not wait long for the rest.
         await wire.send(b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nwell, ")
         await wire.wait_closed()
@@ -251,7 +251,7 @@ async def test_connection_attempt_times_out() -> None:
 
 
 async def test_http10_server_is_supported() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         body = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % seen.message["id"]
         await wire.send(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
         wire.hang_up()
@@ -263,7 +263,7 @@ async def test_http10_server_is_supported() -> None:
 
 
 async def test_informational_responses_are_skipped() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
         await wire.reply(answer(seen))
 
@@ -274,7 +274,7 @@ async def test_informational_responses_are_skipped() -> None:
 async def test_surplus_response_is_not_used_for_the_next_request() -> None:
     """If the surplus arrives too late to be noticed, the next request fails and the connection closes."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen, n=1))
         await wire.reply(answer(seen, n=2))
 
@@ -311,7 +311,7 @@ async def test_refusal_during_the_upload_is_received() -> None:
 
 
 async def test_answer_sent_byte_by_byte_is_read() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         data = b'{"jsonrpc":"2.0","id":1,"result":{"slow":true}}'
         whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data)
         for byte in whole:
@@ -348,7 +348,7 @@ async def test_array_is_accepted_in_the_revision_with_batches() -> None:
 async def test_cancelled_exchange_closes_its_connection_at_once(revision: Any) -> None:
     waiting, gone = trio.Event(), trio.Event()
 
-    async def never(seen: Seen, wire: Wire) -> None:
+    async def never(seen: ReceivedRequest, wire: Wire) -> None:
         waiting.set()
         await wire.wait_closed()
         gone.set()
@@ -364,7 +364,7 @@ async def test_cancelled_exchange_closes_its_connection_at_once(revision: Any) -
 async def test_broken_exchange_does_not_affect_another() -> None:
     both = trio.Event()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if len(web.seen) == 2:
             both.set()
         await both.wait()
@@ -392,7 +392,7 @@ async def test_broken_exchange_does_not_affect_another() -> None:
 
 
 async def test_sequential_calls_share_one_connection() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen))
 
     async with linked(handle) as (link, web, _):
@@ -407,7 +407,7 @@ async def test_sequential_calls_share_one_connection() -> None:
 async def test_few_connections_are_kept_after_many_concurrent_calls() -> None:
     together = trio.Event()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if len(web.seen) == 150:
             together.set()
         await together.wait()
@@ -422,7 +422,7 @@ async def test_few_connections_are_kept_after_many_concurrent_calls() -> None:
 
 
 async def test_idle_connection_closed_by_the_server_is_not_reused() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen))
         wire.hang_up()
 
@@ -453,7 +453,7 @@ async def test_closing_the_link_fails_pending_requests() -> None:
     waiting = trio.Event()
     outcomes: list[str] = []
 
-    async def never(seen: Seen, wire: Wire) -> None:
+    async def never(seen: ReceivedRequest, wire: Wire) -> None:
         if len(web.seen) == 3:
             waiting.set()
         await wire.wait_closed()

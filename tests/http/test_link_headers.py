@@ -16,12 +16,25 @@ from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from tests.error_codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
-from .web import HANDSHAKE, MODERN, SESSION, Seen, Wire, answer, begin, call, eventually, linked, serving, with_session
+from .web import (
+    HANDSHAKE,
+    MODERN,
+    SESSION,
+    ReceivedRequest,
+    Wire,
+    answer,
+    begin,
+    call,
+    eventually,
+    linked,
+    serving,
+    with_session,
+)
 
 __all__: list[str] = []
 
 
-async def accept(seen: Seen, wire: Wire) -> None:
+async def accept(seen: ReceivedRequest, wire: Wire) -> None:
     """Answer every request, and accept every other message."""
     if seen.method == "GET":
         await wire.reply(None, 405)
@@ -31,7 +44,7 @@ async def accept(seen: Seen, wire: Wire) -> None:
         await wire.reply(None, 202)
 
 
-def mcp_headers(seen: Seen) -> dict[str, str]:
+def mcp_headers(seen: ReceivedRequest) -> dict[str, str]:
     return {name: value for name, value in seen.headers.items() if name.startswith("mcp-")}
 
 
@@ -72,7 +85,7 @@ async def test_handshake_has_neither_version_nor_session() -> None:
 async def test_per_request_revision_sends_all_headers_and_no_session_id() -> None:
     """This holds also if the server sends a session id."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen), mcp_session_id=SESSION)
 
     async with linked(handle) as (link, web, _):
@@ -142,7 +155,7 @@ async def test_parameter_header_name_with_a_line_break_is_refused() -> None:
 
 @pytest.mark.parametrize("id", ["", "a b", "ä", "x" * 5000])
 async def test_invalid_session_id_fails_the_handshake(id: str) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen), mcp_session_id=id)
 
     async with linked(handle) as (link, _, _):
@@ -151,7 +164,7 @@ async def test_invalid_session_id_fails_the_handshake(id: str) -> None:
 
 
 async def test_refused_handshake_starts_no_session() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         error = {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": INVALID_PARAMS, "message": "no"}}
         await wire.reply(error, mcp_session_id=SESSION)
 
@@ -170,7 +183,7 @@ async def test_session_is_deleted_when_the_link_closes() -> None:
 
 
 async def test_slow_session_deletion_does_not_delay_closing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.wait_closed()
         else:
@@ -192,7 +205,7 @@ async def test_slow_session_deletion_does_not_delay_closing(monkeypatch: pytest.
 
 @pytest.mark.parametrize("status", [400, 404, 405, 500])
 async def test_refused_session_deletion_is_ignored(status: int) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.reply("no", status)
         else:
@@ -210,7 +223,7 @@ async def test_lost_session_is_reported_until_a_new_one_starts(use: str) -> None
     """
     known = "s1"
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST" and seen.message["method"] == "initialize":
             await wire.reply(answer(seen), mcp_session_id=known)
         elif seen.headers["mcp-session-id"] != known:
@@ -242,7 +255,7 @@ async def test_lost_session_is_reported_until_a_new_one_starts(use: str) -> None
 
 
 async def test_unknown_method_with_404_does_not_end_the_session() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         error = {
             "jsonrpc": "2.0",
             "id": seen.message["id"],
@@ -269,7 +282,7 @@ async def test_unknown_method_with_404_does_not_end_the_session() -> None:
 async def test_400_means_a_lost_session_only_if_its_message_says_so(code: int, message: str, lost: bool) -> None:
     """Servers modelled on an example of the first TypeScript SDK respond with 400 instead of 404."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, 400)
 
     async with linked(with_session(handle)) as (link, _, _):
@@ -280,7 +293,7 @@ async def test_400_means_a_lost_session_only_if_its_message_says_so(code: int, m
 
 
 async def test_404_without_a_session_is_a_refusal() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply("nothing here", 404)
 
     async with linked(handle) as (link, _, _):
@@ -349,7 +362,7 @@ async def test_empty_token_is_refused() -> None:
 async def test_credentials_in_the_url_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST" and seen.message.get("method") == "initialize":
             await wire.reply(answer(seen), mcp_session_id=SESSION)
         elif seen.method == "POST":
@@ -394,7 +407,7 @@ class Tokens:
         return before != self.current
 
 
-async def guarded(seen: Seen, wire: Wire) -> None:
+async def guarded(seen: ReceivedRequest, wire: Wire) -> None:
     if seen.headers.get("authorization") == "Bearer good":
         await accept(seen, wire)
     else:
@@ -434,7 +447,7 @@ async def test_refusal_of_replaced_credentials_requests_no_newer_ones() -> None:
     """The refusal is about the old credentials."""
     auth = Tokens("old", ["newer"])
 
-    async def late(seen: Seen, wire: Wire) -> None:
+    async def late(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.headers.get("authorization") == "Bearer old":
             auth.current = "good"
         await (wire.reply(None, 401) if seen.headers["authorization"] == "Bearer old" else accept(seen, wire))
@@ -481,7 +494,7 @@ async def test_loss_of_a_session_is_reported_once() -> None:
     """A second request, which the server refuses later, does not affect the new session."""
     refuse = trio.Event()
 
-    async def site(seen: Seen, wire: Wire) -> None:
+    async def site(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST" and seen.message["method"] == "initialize":
             await wire.reply(answer(seen), mcp_session_id="s")
         elif seen.method == "POST" and seen.message["method"] == "tools/call":

@@ -22,7 +22,7 @@ from .web import (
     MODERN,
     SESSION,
     Handler,
-    Seen,
+    ReceivedRequest,
     Wire,
     answer,
     begin,
@@ -48,7 +48,7 @@ def noted(text: str = "x") -> Notification:
 
 
 async def test_messages_before_the_answer_are_received_in_order() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         for number in range(100):
             await wire.event(note(str(number)))
@@ -65,7 +65,7 @@ async def test_messages_before_the_answer_are_received_in_order() -> None:
 async def test_every_legal_form_of_a_stream_is_parsed() -> None:
     """A byte order mark, comments, CRLF, CR, events without data or of other types, data over several lines."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         text = json.dumps(answer(seen, a=1), indent=1)
         data = "".join(f"data: {line}\r\n" for line in text.split("\n"))
         await wire.stream()
@@ -83,7 +83,7 @@ async def test_connection_of_a_stream_is_reused(monkeypatch: pytest.MonkeyPatch)
     """The end of the stream arrives shortly after the answer, which does not wait for it."""
     answered, ended = trio.Event(), trio.Event()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         nonlocal answered, ended
         await wire.stream()
         await wire.event(answer(seen))
@@ -109,7 +109,7 @@ async def test_connection_of_a_stream_is_reused(monkeypatch: pytest.MonkeyPatch)
 async def test_stream_left_open_after_the_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = trio.Event()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen))
         await wire.wait_closed()
@@ -122,7 +122,7 @@ async def test_stream_left_open_after_the_answer_is_closed(monkeypatch: pytest.M
 
 
 async def test_invalid_messages_in_a_stream_are_skipped() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.chunk(b"nonsense\n\ndata: {not json\n\ndata: [1]\n\n")
         await wire.event({"jsonrpc": "2.0", "method": "notifications/x", "params": []})
@@ -135,7 +135,7 @@ async def test_invalid_messages_in_a_stream_are_skipped() -> None:
 
 
 async def test_malformed_answer_fails_at_once() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen) | {"result": None}, id="1")
         await wire.end()
@@ -147,7 +147,7 @@ async def test_malformed_answer_fails_at_once() -> None:
 
 
 async def test_answer_with_another_id_fails_the_request() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen) | {"id": 77})
 
@@ -159,7 +159,7 @@ async def test_answer_with_another_id_fails_the_request() -> None:
 async def test_event_over_the_size_limit_fails_the_request() -> None:
     """The link does not resume, although the event has an id: the event would be as large again."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(id="1")
         await wire.chunk(b"data: " + b"x" * 3000)
@@ -172,7 +172,7 @@ async def test_event_over_the_size_limit_fails_the_request() -> None:
 
 
 async def test_event_of_the_size_limit_is_received() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen, text="x" * 3_000_000))
         await wire.end()
@@ -189,7 +189,7 @@ async def test_event_of_the_size_limit_is_received() -> None:
 def breaking(*, clean: bool, times: int, retry: int | None = 100) -> Handler:
     """A stream with a notification that ends ``times`` times; then the answer."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST":
             handle.id = seen.message["id"]  # type: ignore[attr-defined]
         place = int(seen.headers.get("last-event-id", "0"))
@@ -233,7 +233,7 @@ async def test_resumption_waits_as_long_as_the_server_requests(monkeypatch: pyte
 
 
 async def test_answer_to_initialize_is_resumed_in_its_session() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream(mcp_session_id=SESSION)
         if seen.method == "POST":
             await wire.event(id="1", retry=10)
@@ -250,7 +250,7 @@ async def test_answer_to_initialize_is_resumed_in_its_session() -> None:
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 async def test_stream_without_ids_cannot_be_resumed(revision: Any) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(note(), **({"id": "1"} if revision is MODERN else {}))
         wire.hang_up()
@@ -263,7 +263,7 @@ async def test_stream_without_ids_cannot_be_resumed(revision: Any) -> None:
 
 
 async def test_resumption_without_progress_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         if seen.method == "POST":
             await wire.event(id="1", retry=0)
@@ -281,7 +281,7 @@ async def test_resumption_without_progress_is_given_up(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("status", [400, 404, 405])
 async def test_refused_resumption_fails_the_request_only(status: int) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET":
             await wire.reply("no such event", status)
         elif seen.message["id"] == 1:
@@ -301,7 +301,7 @@ async def test_refused_resumption_fails_the_request_only(status: int) -> None:
 
 
 async def test_resumption_is_retried_while_the_server_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST":
             await wire.stream()
             await wire.event(id="1", retry=0)
@@ -330,7 +330,7 @@ async def test_cancellation_during_the_wait_sends_no_resumption() -> None:
 
 
 async def test_event_id_that_cannot_be_a_header_is_ignored() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.chunk(b"id: a\x01b\ndata:\n\n")
         await wire.end()
@@ -355,7 +355,7 @@ def test_reconnection_pause_is_bounded_and_doubles_after_failures() -> None:
 
 
 async def test_session_stream_delivers_unsolicited_messages() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(id="g/0")
         await wire.event(note("one"), id="g/1")
@@ -383,7 +383,7 @@ async def test_session_stream_delivers_unsolicited_messages() -> None:
 
 
 async def test_session_stream_resumes_at_its_position() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         number = len(web.of("GET"))
         await wire.stream()
         await wire.event(note(str(number)), id=f"g/{number}", retry=100)
@@ -402,7 +402,7 @@ async def test_session_stream_resumes_at_its_position() -> None:
 async def test_session_stream_backs_off_if_the_server_ends_every_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """The link backs off also if each stream has ``retry: 0`` and an id."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.event(id=str(len(web.seen)), retry=0)
         await wire.end()
@@ -420,7 +420,7 @@ async def test_session_stream_backs_off_if_the_server_ends_every_stream(monkeypa
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406])
 async def test_session_stream_is_not_requested_again_after_405(status: int) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET":
             await wire.reply("no", status)
         elif seen.message.get("method") == "initialize":
@@ -437,7 +437,7 @@ async def test_session_stream_is_not_requested_again_after_405(status: int) -> N
 
 
 async def test_web_page_instead_of_a_session_stream_is_not_requested_again() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(b"<html>", content_type="text/html")
 
     async with linked(with_session(handle)) as (link, web, _):
@@ -450,7 +450,7 @@ async def test_web_page_instead_of_a_session_stream_is_not_requested_again() -> 
 async def test_session_stream_restarts_if_the_server_has_dropped_the_event() -> None:
     """A 404 with Last-Event-ID may concern the event; only without the header does it concern the session."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method != "GET":
             await wire.reply(answer(seen))
             return
@@ -473,7 +473,7 @@ async def test_session_stream_restarts_if_the_server_has_dropped_the_event() -> 
 
 
 async def test_404_for_the_session_stream_means_a_lost_session() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply("who are you?", 404)
 
     async with linked(with_session(handle)) as (link, web, _):
@@ -488,7 +488,7 @@ async def test_404_for_the_session_stream_means_a_lost_session() -> None:
 async def test_second_handshake_opens_the_session_stream_of_the_new_session() -> None:
     closed: list[str] = []
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.reply(status=204)
         elif seen.method == "POST":
@@ -512,7 +512,7 @@ async def test_second_handshake_opens_the_session_stream_of_the_new_session() ->
 
 
 async def test_revision_without_sessions_opens_no_stream() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(answer(seen))
 
     async with linked(handle) as (link, web, _):
@@ -526,7 +526,7 @@ async def test_server_crash_fails_requests_with_open_streams() -> None:
     """The session stream reconnects, and closing the link is quick."""
     open_streams = 0
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         nonlocal open_streams
         await wire.stream()
         open_streams += 1
@@ -548,7 +548,7 @@ async def test_flood_of_server_requests_does_not_block_calls() -> None:
     """The server accepts no responses, and does not get a connection for each of its requests."""
     held = 0
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         nonlocal held
         if seen.method == "GET":
             await wire.stream()

@@ -19,13 +19,13 @@ from mcptrio.protocol.sse import encode
 from mcptrio.serving import MessageLimits
 from tests.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 
-from .web import Handler, Seen, Web, Wire, eventually, serving
+from .web import Handler, ReceivedRequest, Web, Wire, eventually, serving
 
 __all__: list[str] = []
 
 
 @define
-class Old:
+class OldServer:
     """A server of 2024-11-05: one stream, on which POSTs are answered."""
 
     endpoint: str = "/messages?session=1"
@@ -35,7 +35,7 @@ class Old:
     hold: trio.Event | None = None
     """If set, POSTs are answered after this event is set."""
 
-    async def handle(self, seen: Seen, wire: Wire) -> None:
+    async def handle(self, seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET":
             self.wire = wire
             await wire.stream()
@@ -73,7 +73,7 @@ async def receive(channel: SSEChannel, many: int) -> list[Incoming]:
 
 
 async def test_messages_are_sent_and_received() -> None:
-    old = Old()
+    old = OldServer()
     async with opened(old.handle) as (channel, web):
         port: MessageChannel = channel
         assert port.name == f"http://127.0.0.1:{web.port}/sse"
@@ -94,7 +94,7 @@ async def test_messages_are_sent_and_received() -> None:
 
 
 async def test_messages_in_the_chunk_of_the_endpoint_event_are_received() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"}).encode()
         await wire.chunk(
@@ -111,9 +111,9 @@ async def test_messages_in_the_chunk_of_the_endpoint_event_are_received() -> Non
 
 @pytest.mark.parametrize("endpoint", ["messages", "http://127.0.0.1:{port}/a/messages", "/a/messages"])
 async def test_relative_endpoint_is_resolved_against_the_stream_url(endpoint: str) -> None:
-    old = Old()
+    old = OldServer()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         old.endpoint = endpoint.format(port=seen.headers["host"].partition(":")[2])
         await old.handle(seen, wire)
 
@@ -125,7 +125,7 @@ async def test_relative_endpoint_is_resolved_against_the_stream_url(endpoint: st
 
 @pytest.mark.parametrize("endpoint", ["http://evil.example/m", "//evil.example/m", "https://127.0.0.1/m", "ftp:x"])
 async def test_endpoint_of_another_origin_is_refused(endpoint: str) -> None:
-    async with serving(Old(endpoint).handle) as web:
+    async with serving(OldServer(endpoint).handle) as web:
         with pytest.raises(RequestFailed, match=r"endpoint: (url: )?expected"):
             async with open_sse_channel(f"http://127.0.0.1:{web.port}/sse"):
                 pass
@@ -145,7 +145,7 @@ async def test_endpoint_of_another_origin_is_refused(endpoint: str) -> None:
 async def test_url_without_a_legacy_sse_stream_is_refused(
     status: int, headers: dict[str, str], body: Any, text: str
 ) -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.reply(body, status, **headers)
 
     async with serving(handle) as web:
@@ -156,7 +156,7 @@ async def test_url_without_a_legacy_sse_stream_is_refused(
 
 
 async def test_waiting_for_the_endpoint_can_be_cancelled() -> None:
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         await wire.stream()
         await wire.wait_closed()
 
@@ -168,7 +168,7 @@ async def test_waiting_for_the_endpoint_can_be_cancelled() -> None:
 
 
 async def test_end_of_the_stream_ends_the_channel() -> None:
-    old = Old()
+    old = OldServer()
     async with opened(old.handle) as (channel, _):
         await old.tell({"jsonrpc": "2.0", "method": "last"})
         assert old.wire is not None
@@ -183,7 +183,7 @@ async def test_end_of_the_stream_ends_the_channel() -> None:
 
 
 async def test_broken_stream_raises_connection_closed() -> None:
-    old = Old()
+    old = OldServer()
     async with opened(old.handle) as (channel, _):
         assert old.wire is not None
         old.wire.hang_up()
@@ -196,7 +196,7 @@ async def test_broken_stream_raises_connection_closed() -> None:
 
 
 async def test_event_over_the_size_limit_closes_the_channel() -> None:
-    old = Old()
+    old = OldServer()
     async with opened(old.handle, limits=MessageLimits(bytes=1000)) as (channel, _):
         await old.tell({"jsonrpc": "2.0", "method": "x" * 2000})
 
@@ -206,7 +206,7 @@ async def test_event_over_the_size_limit_closes_the_channel() -> None:
 
 async def test_refused_request_gets_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
     """Other requests are not affected."""
-    old = Old(status=500)
+    old = OldServer(status=500)
     async with opened(old.handle) as (channel, _):
         await channel.send([Request(1, "echo", {}), Notification("n"), [Request(2, "a"), Notification("b")]])
         first, second = await receive(channel, 2)
@@ -221,9 +221,9 @@ async def test_refused_request_gets_an_error_response(caplog: pytest.LogCaptureF
 
 
 async def test_error_in_a_refusal_is_the_response() -> None:
-    old = Old()
+    old = OldServer()
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "GET":
             await old.handle(seen, wire)
         else:
@@ -236,7 +236,7 @@ async def test_error_in_a_refusal_is_the_response() -> None:
 
 @pytest.mark.parametrize("status", [404, 410])
 async def test_404_for_a_post_means_a_lost_session(status: int) -> None:
-    old = Old(status=status)
+    old = OldServer(status=status)
     async with opened(old.handle) as (channel, _):
         await channel.send([Notification("n")])
         with pytest.raises(ConnectionClosed, match="has forgotten the session"):
@@ -248,7 +248,7 @@ async def test_404_for_a_post_means_a_lost_session(status: int) -> None:
 async def test_late_post_response_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some servers respond to the POST only when they have served the request; it can still be cancelled."""
     monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 0.05)
-    old = Old(hold=trio.Event())
+    old = OldServer(hold=trio.Event())
     async with opened(old.handle) as (channel, _):
         await channel.send([Request(1, "echo", {}), Notification("notifications/cancelled", {"requestId": 1})])
         await eventually(lambda: len(old.posted) == 2)
@@ -261,12 +261,12 @@ async def test_late_post_response_does_not_delay_others(monkeypatch: pytest.Monk
 async def test_messages_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 30)
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "POST":
             await trio.sleep(0.01)
         await old.handle(seen, wire)
 
-    old = Old()
+    old = OldServer()
     async with opened(handle) as (channel, _):
         await channel.send([Notification(str(number)) for number in range(30)])
 
@@ -277,7 +277,7 @@ async def test_flood_of_messages_waits_for_the_reader() -> None:
     """The client buffers no more than a few reads."""
     sent = 0
 
-    async def flood(seen: Seen, wire: Wire) -> None:
+    async def flood(seen: ReceivedRequest, wire: Wire) -> None:
         nonlocal sent
         await wire.stream()
         await wire.chunk(encode(b"/m", event="endpoint"))
@@ -297,7 +297,7 @@ async def test_flood_of_messages_waits_for_the_reader() -> None:
 
 
 async def test_closed_channel_raises_connection_closed() -> None:
-    old = Old()
+    old = OldServer()
     async with opened(old.handle) as (channel, web):
         await channel.aclose()
         await channel.aclose()
@@ -309,7 +309,7 @@ async def test_closed_channel_raises_connection_closed() -> None:
 
 
 async def test_closing_wakes_the_receiver() -> None:
-    old = Old()
+    old = OldServer()
 
     async def wait() -> None:
         with pytest.raises(ConnectionClosed):
@@ -322,7 +322,7 @@ async def test_closing_wakes_the_receiver() -> None:
 
 
 async def test_credentials_are_sent_with_stream_and_posts() -> None:
-    old = Old()
+    old = OldServer()
     async with serving(old.handle) as web:
         url = f"http://me:pw@127.0.0.1:{web.port}/sse"
         async with open_sse_channel(url, headers={"X-Tenant": "a"}) as channel:

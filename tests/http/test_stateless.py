@@ -76,16 +76,16 @@ async def test_slow_response_becomes_a_stream_with_keepalive_comments(start: Sta
     message = call("slow", version=MODERN)
     async with server.client.stream("POST", message, **modern_headers(message)) as events:
         assert events.headers["content-type"] == "text/event-stream"
-        found: list[Any] = []
+        results: list[Any] = []
 
         async def read() -> None:
-            found.append(await events.next())
+            results.append(await events.next())
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await eventually(lambda: events.comments >= 2)
             server.engine.go.set()
-        (event,) = found
+        (event,) = results
         assert event is not None
         assert event["data"]["result"] == {"slow": True}
         assert await events.next() is None

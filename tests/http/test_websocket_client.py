@@ -113,9 +113,9 @@ async def test_lost_connection_is_reopened() -> None:
 
 async def test_command_line_accepts_a_websocket_url(tmp_path: Path) -> None:
     async with serving(Tools()) as url:
-        done = await trio.to_thread.run_sync(partial(run, "list", url, "tools", cwd=tmp_path))
+        result = await trio.to_thread.run_sync(partial(run, "list", url, "tools", cwd=tmp_path))
 
-    assert (done.returncode, done.stdout) == (0, b"shout\tIn capitals.\n"), done.stderr
+    assert (result.returncode, result.stdout) == (0, b"shout\tIn capitals.\n"), result.stderr
 
 
 # The channel

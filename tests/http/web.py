@@ -25,7 +25,7 @@ __all__ = [
     "MODERN",
     "SESSION",
     "Handler",
-    "Seen",
+    "ReceivedRequest",
     "Web",
     "Wire",
     "answer",
@@ -45,7 +45,7 @@ SESSION = "session-1"
 
 
 @define
-class Seen:
+class ReceivedRequest:
     """A received request."""
 
     method: str
@@ -115,13 +115,13 @@ class Wire:
         self.closed = True
 
 
-Handler = Callable[[Seen, Wire], Awaitable[None]]
+Handler = Callable[[ReceivedRequest, Wire], Awaitable[None]]
 
 
 @define
 class Web:
     port: int
-    seen: list[Seen] = field(factory=list)
+    seen: list[ReceivedRequest] = field(factory=list)
     connections: int = 0
     open: int = 0
 
@@ -129,7 +129,7 @@ class Web:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    def of(self, method: str) -> list[Seen]:
+    def of(self, method: str) -> list[ReceivedRequest]:
         return [seen for seen in self.seen if seen.method == method]
 
 
@@ -176,7 +176,7 @@ def call(tool: str = "echo", arguments: dict[str, Any] | None = None, *, id: Any
     return Request(id, "tools/call", {"name": tool, "arguments": arguments or {}})
 
 
-def answer(seen: Seen, **result: Any) -> dict[str, Any]:
+def answer(seen: ReceivedRequest, **result: Any) -> dict[str, Any]:
     """The response to a request."""
     return {"jsonrpc": "2.0", "id": seen.message["id"], "result": result}
 
@@ -199,7 +199,7 @@ async def begin(link: HTTPLink, *, settle: bool = False) -> None:
 def with_session(handler: Handler) -> Handler:
     """Return a handler that answers ``initialize`` and DELETE itself, and starts a session."""
 
-    async def handle(seen: Seen, wire: Wire) -> None:
+    async def handle(seen: ReceivedRequest, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.reply(status=204)
         elif seen.method == "POST" and seen.message.get("method") == "initialize":
@@ -210,7 +210,7 @@ def with_session(handler: Handler) -> Handler:
     return handle
 
 
-async def _read(stream: trio.abc.ReceiveStream, data: bytearray, connection: int) -> Seen | None:
+async def _read(stream: trio.abc.ReceiveStream, data: bytearray, connection: int) -> ReceivedRequest | None:
     while b"\r\n\r\n" not in data:
         chunk = await stream.receive_some()
         if not chunk:
@@ -226,4 +226,4 @@ async def _read(stream: trio.abc.ReceiveStream, data: bytearray, connection: int
         data += await stream.receive_some()
     body = bytes(data[:length])
     del data[:length]
-    return Seen(method, target, headers, body, connection)
+    return ReceivedRequest(method, target, headers, body, connection)

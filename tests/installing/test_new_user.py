@@ -72,7 +72,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     (folder / says.configuration_path).write_text(says.configuration)
     messages = []
     for command in says.commands:
-        done = subprocess.run(
+        result = subprocess.run(
             [there.venv / "bin" / command[0], *command[1:]],
             cwd=folder,
             env=_bare(HOME=str(home)),
@@ -82,8 +82,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        messages.append(done.stdout)
+        assert result.returncode == 0, result.stdout + result.stderr
+        messages.append(result.stdout)
     return Installation(there, home, tuple(messages))
 
 

@@ -159,10 +159,10 @@ async def test_discover_before_initialize_is_answered(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
-    found = await peer.request("server/discover", meta={VERSION: "2026-07-28", CAPABILITIES: {}})
+    answer = await peer.request("server/discover", meta={VERSION: "2026-07-28", CAPABILITIES: {}})
     await peer.begin()
 
-    assert found["supportedVersions"] == ["2026-07-28"]
+    assert answer["supportedVersions"] == ["2026-07-28"]
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 

@@ -68,11 +68,11 @@ async def read(client: Client) -> None:
 async def test_lists_are_complete_while_threads_change_them() -> None:
     server = Server(settings=ServerSettings(page_size=5))
     fill(server)
-    done = threading.Event()
+    finished = threading.Event()
 
     def keep_changing(changer: int) -> None:
         turn = 0
-        while not done.is_set():
+        while not finished.is_set():
             turn += 1
             # Some names are reused, others are new each time.
             change(server, f"c{changer}-{turn if turn % 3 else 0}")
@@ -88,7 +88,7 @@ async def test_lists_are_complete_while_threads_change_them() -> None:
                         await read(old)
                         assert (await old.read_resource("fixed3://x")).contents[0].uri == "fixed3://x"
                 finally:
-                    done.set()
+                    finished.set()
             for listing in (old.tools, old.prompts, old.resources, old.resource_templates):
                 assert len(await listing().all()) == FIXED
 

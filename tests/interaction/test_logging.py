@@ -228,14 +228,14 @@ async def test_redaction_of_a_plugin_is_applied(serve: Serve) -> None:
 
 
 async def test_log_sink_of_a_plugin_receives_redacted_messages(serve: Serve) -> None:
-    heard: list[tuple[str, Any, str | None]] = []
+    received: list[tuple[str, Any, str | None]] = []
 
     class Listener:
         """A plugin with a log sink, and with one that fails."""
 
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
-            server.add_log_sink(lambda level, data, logger: heard.append((level, data, logger)))
+            server.add_log_sink(lambda level, data, logger: received.append((level, data, logger)))
             server.add_log_sink(lambda level, data, logger: 1 / 0)
 
     peer = await serve(every_level, secrets, plugins=[Listener()])
@@ -243,8 +243,8 @@ async def test_log_sink_of_a_plugin_receives_redacted_messages(serve: Serve) -> 
     await peer.call("every_level")
     await peer.call("secrets")
 
-    assert [level for level, _, _ in heard[:8]] == LEVELS
-    assert "hunter2" not in str(heard)
+    assert [level for level, _, _ in received[:8]] == LEVELS
+    assert "hunter2" not in str(received)
 
 
 async def test_flood_of_messages_is_cut_and_a_later_message_reports_it(serve: Serve) -> None:

@@ -51,13 +51,13 @@ async def _capabilities(serve: Serve, *functions: Any) -> Any:
 async def test_discover_returns_versions_capabilities_and_a_lifetime(serve: Serve) -> None:
     peer = await serve(echo, instructions="Use echo.", list_ttl_ms=5000)
 
-    found = await peer.request("server/discover")
+    answer = await peer.request("server/discover")
 
-    assert found["supportedVersions"] == ["2026-07-28"]
-    assert found["instructions"] == "Use echo."
-    assert found["ttlMs"] == 5000
-    assert found["cacheScope"] in ("public", "private")
-    assert set(found["capabilities"]) >= {"tools"}
+    assert answer["supportedVersions"] == ["2026-07-28"]
+    assert answer["instructions"] == "Use echo."
+    assert answer["ttlMs"] == 5000
+    assert answer["cacheScope"] in ("public", "private")
+    assert set(answer["capabilities"]) >= {"tools"}
 
 
 async def test_only_existing_features_are_advertised(serve: Serve) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.error_codes import INTERNAL_ERROR
 from tests.interaction.applies import MODERN, only
 from tests.interaction.serving import Serve
-from tests.interaction.test_observers import Told
+from tests.interaction.test_observers import RecordingObserver
 from tests.interaction.test_tasks import CAPABLE, ONLY, Site, begin, ended
 
 
 @only(revisions=MODERN, because=ONLY)
 async def test_observer_is_notified_how_each_task_ends(serve: Serve) -> None:
     peer = await serve(plugins=[Site()], capabilities=CAPABLE)
-    serve.server.add_observer(watching := Told())
+    serve.server.add_observer(watching := RecordingObserver())
     ids = [(await begin(peer, name))["taskId"] for name in ("dig_in_thread", "refuse", "break_off", "dig_in_time")]
     for id in ids:
         await ended(peer, id)
@@ -34,7 +34,7 @@ async def test_observer_is_notified_how_each_task_ends(serve: Serve) -> None:
 async def test_operator_cancels_a_task(serve: Serve) -> None:
     site = Site()
     peer = await serve(plugins=[site], capabilities=CAPABLE)
-    serve.server.add_observer(watching := Told())
+    serve.server.add_observer(watching := RecordingObserver())
     id = (await begin(peer, "dig"))["taskId"]
     await peer.eventually(lambda: site.running == 1)
     (status,) = serve.server.status.tasks

@@ -16,7 +16,7 @@ from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.serving import Serve
 
 
-class Told:
+class RecordingObserver:
     """Keeps the events that it receives."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ async def ask(ctx: Context) -> str:
 
 async def test_observer_is_notified_how_each_request_ends(serve: Serve) -> None:
     peer = await serve(add, fail, refuse, late)
-    observer: Observer = (watching := Told())
+    observer: Observer = (watching := RecordingObserver())
     forget = serve.server.add_observer(observer)
 
     await peer.call("add", {"a": 1, "b": 2})
@@ -108,7 +108,7 @@ async def test_observer_is_notified_how_each_request_ends(serve: Serve) -> None:
 
 async def test_observer_is_notified_of_a_cancelled_request(serve: Serve) -> None:
     peer = await serve(wait)
-    watching = Told()
+    watching = RecordingObserver()
     serve.server.add_observer(watching)
     call = await peer.start_call("wait")
     await peer.eventually(lambda: serve.server.status.working == 1)
@@ -121,7 +121,7 @@ async def test_observer_is_notified_of_a_cancelled_request(serve: Serve) -> None
 
 async def test_observer_is_notified_of_a_question(serve: Serve) -> None:
     peer = await serve(ask, capabilities={"roots": {}})
-    watching = Told()
+    watching = RecordingObserver()
     serve.server.add_observer(watching)
     call = await peer.start_call("ask")
     if peer.handshake:
@@ -137,7 +137,7 @@ async def test_observer_is_notified_of_a_question(serve: Serve) -> None:
 
 async def test_observer_is_notified_of_a_refused_request(serve: Serve) -> None:
     peer = await serve(wait, settings=ServerSettings(limits=ServerLimits(requests=1)))
-    watching = Told()
+    watching = RecordingObserver()
     serve.server.add_observer(watching)
     call = await peer.start_call("wait")
     await peer.eventually(lambda: serve.server.status.working == 1)
@@ -151,7 +151,7 @@ async def test_observer_is_notified_of_a_refused_request(serve: Serve) -> None:
 @only(revisions=HANDSHAKE, transports=("memory", "stdio"), because="other sessions end with their transport's close")
 async def test_observer_is_notified_of_the_end_of_a_session(serve: Serve) -> None:
     peer = await serve(add)
-    watching = Told()
+    watching = RecordingObserver()
     serve.server.add_observer(watching)
     (session,) = serve.server.status.sessions
 
@@ -178,13 +178,13 @@ async def test_operator_cancels_a_request(serve: Serve) -> None:
 
 
 async def test_failing_observer_is_removed(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Told):
+    class Broken(RecordingObserver):
         def request_ended(self, request: RequestEnded) -> None:
             raise ValueError("broken")
 
     peer = await serve(add)
     serve.server.add_observer(Broken())
-    serve.server.add_observer(watching := Told())
+    serve.server.add_observer(watching := RecordingObserver())
     with caplog.at_level(logging.ERROR):
         for _ in range(2):
             await peer.call("add", {"a": 1, "b": 2})
@@ -194,7 +194,7 @@ async def test_failing_observer_is_removed(serve: Serve, caplog: pytest.LogCaptu
 
 
 async def test_observer_of_a_plugin_leaves_with_it(serve: Serve) -> None:
-    watching = Told()
+    watching = RecordingObserver()
 
     @hookimpl
     def setup(server: PluginSetup) -> None:

@@ -331,9 +331,9 @@ async def names(peer: Peer) -> list[str]:
 
 
 async def start(peer: Peer, **arguments: Any) -> str:
-    found = re.search("with the id ([0-9a-f]{32})\\.", await peer.text("start_drain", arguments))
-    assert found is not None
-    return found[1]
+    match = re.search("with the id ([0-9a-f]{32})\\.", await peer.text("start_drain", arguments))
+    assert match is not None
+    return match[1]
 
 
 async def settled(peer: Peer, id: str) -> str:

@@ -123,13 +123,13 @@ async def test_thread_can_notify_changes(serve: Serve) -> None:
 @only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
 async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
     release = threading.Event()
-    begun = threading.Event()
+    started = threading.Event()
     ended = threading.Event()
 
     @tool
     def stuck() -> str:
         """Wait for something outside."""
-        begun.set()
+        started.set()
         release.wait(60)
         ended.set()
         return "late"
@@ -137,7 +137,7 @@ async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
     peer = await serve(stuck, where)
     try:
         call = await peer.start_call("stuck")
-        await peer.eventually(begun.is_set)
+        await peer.eventually(started.is_set)
         await call.cancel()
         await peer.eventually(lambda: serve.server.status.in_flight == 0)
 
@@ -152,13 +152,13 @@ async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
 @only(transports=["memory"], because="nothing of it depends on the transport")
 async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
     release = threading.Event()
-    begun = threading.Event()
+    started = threading.Event()
     ended = threading.Event()
 
     @tool
     def stuck() -> str:
         """Wait for something outside."""
-        begun.set()
+        started.set()
         release.wait(60)
         ended.set()
         return "late"
@@ -166,7 +166,7 @@ async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
     peer = await serve(stuck, timeouts=Timeouts(shutdown=0.05))
     try:
         await peer.start_call("stuck")
-        await peer.eventually(begun.is_set)
+        await peer.eventually(started.is_set)
         serve.shutdown.set()
         with peer.deadline():
             await serve.closed.wait()
@@ -209,12 +209,12 @@ async def test_number_of_busy_threads_is_limited(serve: Serve) -> None:
 @only(transports=["memory"], because="nothing of it depends on the transport")
 async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
     notified = threading.Event()
-    begun = threading.Event()
+    started = threading.Event()
 
     @tool
     def polite() -> str:
         """Check regularly whether the call was cancelled."""
-        begun.set()
+        started.set()
         try:
             while True:
                 trio.from_thread.check_cancelled()
@@ -224,7 +224,7 @@ async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
 
     peer = await serve(polite)
     call = await peer.start_call("polite")
-    await peer.eventually(begun.is_set)
+    await peer.eventually(started.is_set)
 
     await call.cancel()
 

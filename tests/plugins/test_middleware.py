@@ -34,7 +34,7 @@ class Tools:
         return str(await ctx.elicit("Really?", dict[str, str]))
 
 
-class Around:
+class MiddlewarePlugin:
     """A plugin with one middleware."""
 
     def __init__(self, function: Callable[[RequestView, Proceed], Awaitable[Any]], order: int = 0) -> None:
@@ -60,7 +60,7 @@ async def test_middleware_receives_every_request_with_its_subject(revision: str)
         seen.append(request)
         return await proceed()
 
-    server = Server(plugins=[Tools(), Around(watch)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(watch)])
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         assert text(await client.call_tool("greet", {"who": "you"})) == "hello you"
         [call] = [request for request in seen if request.method == "tools/call"]
@@ -90,7 +90,14 @@ async def test_middleware_runs_in_its_configured_order() -> None:
 
         return middleware
 
-    server = Server(plugins=[Tools(), Around(named("a"), 1), Around(named("b")), Around(named("c"), 1)][:2])
+    server = Server(
+        plugins=[
+            Tools(),
+            MiddlewarePlugin(named("a"), 1),
+            MiddlewarePlugin(named("b")),
+            MiddlewarePlugin(named("c"), 1),
+        ][:2]
+    )
     server.catalog.middleware.add(named("b"), server.catalog.own, 0)
     server.catalog.middleware.add(named("c"), server.catalog.own, 1)
     async with server.open(), mcptrio.connect(server) as client:
@@ -106,7 +113,7 @@ async def test_middleware_can_replace_a_result_and_refuse_a_request() -> None:
             raise MCPError("nobody may", code=-32050, data={"why": "rules"})
         return await proceed()
 
-    server = Server(plugins=[Tools(), Around(change)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(change)])
     async with server.open(), mcptrio.connect(server) as client:
         assert text(await client.call_tool("greet", {"who": "you"})) == "goodbye"
         with pytest.raises(MCPError, match="nobody may") as raised:
@@ -118,7 +125,7 @@ async def test_errors_of_handlers_pass_through_middleware() -> None:
     async def through(request: RequestView, proceed: Proceed) -> Any:
         return await proceed()
 
-    server = Server(plugins=[Tools(), Around(through)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(through)])
     async with server.open(), mcptrio.connect(server) as client:
         assert (await client.call_tool("refuse")).is_error
         with pytest.raises(MCPError, match="no such tool: `nothing`"):
@@ -143,14 +150,14 @@ async def test_broken_middleware_is_logged_by_name_and_refuses(kind: str, caplog
             await proceed()
         return None if kind == "nothing" else result
 
-    server = Server(plugins=[Tools(), Around(broken)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(broken)])
     async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError, match="internal error in tools/call") as raised:
             await client.call_tool("greet", {"who": "you"})
         assert "secret" not in str(raised.value)
         assert "greet" in [tool.name async for tool in client.tools()]
     [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
-    assert "broken of Around" in record.getMessage()
+    assert "broken of MiddlewarePlugin" in record.getMessage()
 
 
 async def test_cancellation_passes_through_middleware(autojump_clock: trio.testing.MockClock) -> None:
@@ -164,7 +171,7 @@ async def test_cancellation_passes_through_middleware(autojump_clock: trio.testi
         finally:
             left.append(request.method)
 
-    server = Server(plugins=[Tools(), Around(slow)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(slow)])
     async with server.open(), mcptrio.connect(server) as client:
         with trio.move_on_after(1) as scope:
             await client.call_tool("greet", {"who": "you"})
@@ -179,14 +186,14 @@ async def test_middleware_is_removed_with_its_plugin() -> None:
             raise MCPError("never")
         return await proceed()
 
-    server = Server(plugins=[Tools(), Around(never)])
+    server = Server(plugins=[Tools(), MiddlewarePlugin(never)])
     async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError, match="never"):
             await client.call_tool("greet", {"who": "you"})
-        await server.disable_plugin("Around")
+        await server.disable_plugin("MiddlewarePlugin")
         assert text(await client.call_tool("greet", {"who": "you"})) == "hello you"
 
 
 def test_middleware_that_is_not_a_function_is_refused() -> None:
-    server = Server(plugins=[Around(3)])  # type: ignore[arg-type]
-    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].failure)
+    server = Server(plugins=[MiddlewarePlugin(3)])  # type: ignore[arg-type]
+    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["MiddlewarePlugin"].failure)

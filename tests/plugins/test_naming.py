@@ -211,8 +211,8 @@ async def test_descriptions_refer_to_tools_by_their_listed_names(prefix: str | N
 
         failed = await client.call_tool(search.name, {"text": "moon"})
         assert failed.content == (TextContent(text=f"there is no moon; {seen}add adds it"),)
-        found = await client.call_tool(search.name, {})
-        assert found.content == (TextContent(text=f"see {seen}add, not {{tool:add}}"),)
+        answer = await client.call_tool(search.name, {})
+        assert answer.content == (TextContent(text=f"see {seen}add, not {{tool:add}}"),)
         for failing in (client.get_prompt("ask"), client.read_resource("notes://all")):
             with pytest.raises(MCPError, match=f"first {seen}add$"):
                 await failing

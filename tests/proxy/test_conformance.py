@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.runner import HERE, LEGS, Allowed, Leg, find_suite, judge, run_leg, serve
+from tests.conformance.runner import HERE, LEGS, Allowed, SuiteRun, find_suite, judge, run_leg, serve
 from tests.node import Node, find_node
 from tests.proxy.nginx import proxying
 
@@ -37,7 +37,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("leg", BOTH, ids=[leg.name for leg in BOTH])
-def test_conformance_suite_passes_behind_nginx(leg: Leg, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
+def test_conformance_suite_passes_behind_nginx(
+    leg: SuiteRun, suite: tuple[Node, Path], url: str, tmp_path: Path
+) -> None:
     scenarios = run_leg(leg, node=suite[0], suite=suite[1], url=url, out=tmp_path / "results")
 
     complaints = judge(leg, scenarios, Allowed.read(HERE / "skips.toml"))

@@ -39,7 +39,7 @@ class Events:
 
 
 @define
-class Behind:
+class ServerBehindNginx:
     """A server behind nginx.
 
     Attributes:
@@ -59,7 +59,7 @@ class Behind:
 
 
 @asynccontextmanager
-async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
+async def behind_nginx(folder: Path) -> AsyncIterator[ServerBehindNginx]:
     events = Events()
 
     @tool
@@ -93,7 +93,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
         urls = await nursery.start(partial(serve_http, server, port=0, shutdown=shutdown))
         with proxying(int(urls[0].split(":")[2].split("/")[0]), folder) as port:
             async with trio.open_nursery() as clients:
-                yield Behind(port, events, clients, server)
+                yield ServerBehindNginx(port, events, clients, server)
                 clients.cancel_scope.cancel()
             with trio.fail_after(WAIT_TIMEOUT):
                 while server.status.in_flight:  # noqa: ASYNC110 - nothing tells of it

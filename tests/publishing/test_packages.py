@@ -86,18 +86,18 @@ def package(folder: Path, *args: str) -> Any:
 
 
 def bundled(folder: Path, *args: str) -> zipfile.ZipFile:
-    done = package(folder, "mcpb", "--name=ada-garden", "--author=Ada", "--force", *args)
-    assert done.returncode == 0, done.stderr
+    result = package(folder, "mcpb", "--name=ada-garden", "--author=Ada", "--force", *args)
+    assert result.returncode == 0, result.stderr
     data = (folder / "ada-garden.mcpb").read_bytes()
-    assert done.stdout == f"ada-garden.mcpb: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}\n"
+    assert result.stdout == f"ada-garden.mcpb: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}\n"
     return zipfile.ZipFile(io.BytesIO(data))
 
 
 def test_server_json_of_an_installed_plugin(folder: Path) -> None:
-    done = package(
+    result = package(
         folder, "server-json", "--plugin=garden", "--title=Garden", "--repository=https://github.com/ada/garden"
     )
-    report = json.loads(done.stdout)
+    report = json.loads(result.stdout)
     [packaged] = report.pop("packages")
     variables = {each.pop("name"): each for each in packaged.pop("environmentVariables")}
 
@@ -131,7 +131,7 @@ def test_server_json_of_an_installed_plugin(folder: Path) -> None:
     assert variables["MCPTRIO_GARDEN_KEY"] == {"description": "key", "format": "string", "isSecret": True}
     assert variables["MCPTRIO_GARDEN_SEASON"]["choices"] == ["spring", "fall"]
     assert variables["MCPTRIO_GARDEN_LOG_FILE"]["format"] == "filepath"
-    assert done.stderr == (
+    assert result.stderr == (
         "mcptrio: uvx mcptrio-garden needs a program of that name:"
         ' [project.scripts] mcptrio-garden = "mcptrio.cli:main"\n'
     )
@@ -139,13 +139,13 @@ def test_server_json_of_an_installed_plugin(folder: Path) -> None:
 
 def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
     args = ("--plugin=garden", "--plugin=everything", "--setting=garden.key", "--name=com.example/all")
-    done = package(
+    result = package(
         folder, "server-json", *args, "--package=mcptrio-garden", "--url=https://example.com/mcp", "-o", "server.json"
     )
     report = json.loads((folder / "server.json").read_text())
 
-    assert done.stdout == ""
-    assert "must contain mcp-name: com.example/all" in done.stderr
+    assert result.stdout == ""
+    assert "must contain mcp-name: com.example/all" in result.stderr
     assert report["remotes"] == [{"type": "streamable-http", "url": "https://example.com/mcp"}]
     [argument] = report["packages"][0]["runtimeArguments"]
     assert argument["name"] == "--with"
@@ -168,10 +168,10 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
     ],
 )
 def test_metadata_that_the_registry_rejects_is_refused(folder: Path, args: tuple[str, ...], message: str) -> None:
-    done = package(folder, "server-json", "--plugin=garden", *args)
+    result = package(folder, "server-json", "--plugin=garden", *args)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 def test_bundle_is_reproducible(folder: Path) -> None:
@@ -256,19 +256,19 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
 )
 def test_bundle_that_would_not_work_is_refused(folder: Path, args: tuple[str, ...], message: str) -> None:
     (folder / "server.py").write_text(OWN)
-    done = package(folder, "mcpb", "--name=x", "--author=Ada", *args)
+    result = package(folder, "mcpb", "--name=x", "--author=Ada", *args)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
     assert not list(folder.glob("*.mcpb"))
 
 
 def test_broken_plugin_is_not_packaged(folder: Path) -> None:
     (folder / "own.py").write_text("raise RuntimeError('no such luck')")
-    done = package(folder, "mcpb", "--name=x", "--author=Ada", "--plugin=own.py")
+    result = package(folder, "mcpb", "--name=x", "--author=Ada", "--plugin=own.py")
 
-    assert done.returncode == 2
-    assert "no such luck" in done.stderr
+    assert result.returncode == 2
+    assert "no such luck" in result.stderr
     assert not list(folder.glob("*.mcpb"))
 
 

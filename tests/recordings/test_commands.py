@@ -38,19 +38,19 @@ async def record(path: Path, revision: str = "2025-11-25") -> None:
 
 def rows(printed: str) -> list[list[str]]:
     """Return number, arrow and text of each row."""
-    found = []
+    results = []
     for line in printed.splitlines()[1:]:
         number, _, _, arrow, *text = line.split()
-        found.append([number, arrow, " ".join(word for word in text if not word[0].isdecimal() and word != "ms")])
-    return found
+        results.append([number, arrow, " ".join(word for word in text if not word[0].isdecimal() and word != "ms")])
+    return results
 
 
 async def test_recording_is_shown_as_a_sequence(tmp_path: Path) -> None:
     await record(tmp_path / "x.jsonl")
-    done = run("show", "x.jsonl", cwd=tmp_path)
+    result = run("show", "x.jsonl", cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
-    assert [text for _, *text in rows(done.stdout)] == [
+    assert result.returncode == 0, result.stderr
+    assert [text for _, *text in rows(result.stdout)] == [
         ["-->", "initialize"],
         ["<--", "initialize ok"],
         ["-->", "notifications/initialized"],
@@ -66,7 +66,7 @@ async def test_recording_is_shown_as_a_sequence(tmp_path: Path) -> None:
         ["-->", "tools/call water"],
         ["<--", "tools/call water tool error"],
     ]
-    assert done.stderr.startswith("14 messages of the client garden, recorded by mcptrio ")
+    assert result.stderr.startswith("14 messages of the client garden, recorded by mcptrio ")
 
 
 async def test_filters_choose_messages(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ async def test_filters_choose_messages(tmp_path: Path) -> None:
 
 async def test_one_message_is_shown_in_full(tmp_path: Path) -> None:
     await record(tmp_path / "x.jsonl")
-    done = run("show", "x.jsonl", "--message", "6", cwd=tmp_path)
+    result = run("show", "x.jsonl", "--message", "6", cwd=tmp_path)
     beyond = run("show", "x.jsonl", "--message", "99", cwd=tmp_path)
 
-    shown = json.loads(done.stdout)
+    shown = json.loads(result.stdout)
     assert shown["message"]["params"]["arguments"] == {"bed": "west"}
     assert (shown["session"], shown["to_server"]) == ("memory-1", True)
     assert beyond.stderr == "mcptrio: --message: expected a number up to 14, got 99\n"
@@ -99,8 +99,8 @@ def test_another_file_is_no_recording(tmp_path: Path) -> None:
         ("notes.txt", "expected a recording that --record has written, got another file"),
         ("none.jsonl", "cannot be read: No such file or directory"),
     ):
-        done = run("show", name, cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (2, f"mcptrio: {name}: {problem}\n")
+        result = run("show", name, cwd=tmp_path)
+        assert (result.returncode, result.stderr) == (2, f"mcptrio: {name}: {problem}\n")
 
 
 # Replaying
@@ -128,18 +128,18 @@ async def test_recorded_server_can_be_mounted(tmp_path: Path) -> None:
         f'[mount.plot]\ncommand = "{sys.executable}"\n'
         f'args = ["-m", "mcptrio", "replay", "{path}", "--as", "server", "--speed", "max"]\n'
     )
-    done = run("call", "--plugin", "mount", "plot_water", "bed=west", "litres=2", cwd=tmp_path)
+    result = run("call", "--plugin", "mount", "plot_water", "bed=west", "litres=2", cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (0, "west: 2 litres\n"), done.stderr
+    assert (result.returncode, result.stdout) == (0, "west: 2 litres\n"), result.stderr
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_recorded_client_gets_the_same_results(tmp_path: Path, revision: str) -> None:
     await record(tmp_path / "x.jsonl", revision)
-    done = run("replay", "x.jsonl", "--as", "client", SERVE, cwd=tmp_path)
+    result = run("replay", "x.jsonl", "--as", "client", SERVE, cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout
-    assert done.stderr.endswith("4 requests repeated, 0 with a different result\n")
+    assert (result.returncode, result.stdout) == (0, ""), result.stdout
+    assert result.stderr.endswith("4 requests repeated, 0 with a different result\n")
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -171,7 +171,7 @@ async def test_other_results_are_shown_unless_they_are_ignored(tmp_path: Path, r
 )
 def test_invalid_usage_is_explained(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
     (tmp_path / "x.jsonl").write_text('{"mcptrio_recording": 1}\n')
-    done = run("replay", "x.jsonl", *args, cwd=tmp_path)
+    result = run("replay", "x.jsonl", *args, cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert problem in done.stderr
+    assert result.returncode == 2
+    assert problem in result.stderr

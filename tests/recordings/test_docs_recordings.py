@@ -22,13 +22,13 @@ BLOCKS = list(
 
 def examples() -> list[tuple[str, str]]:
     """Return each command with its output."""
-    found = []
+    results = []
     for block in BLOCKS:
         if block.language == "console":
             for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
                 command, _, output = part.partition("\n")
-                found.append((command, output))
-    return found
+                results.append((command, output))
+    return results
 
 
 def plain(output: str) -> str:

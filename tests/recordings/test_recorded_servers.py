@@ -35,11 +35,11 @@ def recordings(folder: Path) -> list[Path]:
 
 def sequence(path: Path) -> list[str]:
     """Return the messages of the last request and its answer, as arrows."""
-    found = []
+    results = []
     for entry in read_transcript(path).entries:
         what = entry.method or ("error" if entry.error is not None else "result")
-        found.append(f"{'-->' if entry.to_server else '<--'} {what}")
-    return found[found.index("--> tools/call") :]
+        results.append(f"{'-->' if entry.to_server else '<--'} {what}")
+    return results[results.index("--> tools/call") :]
 
 
 QUESTION = [
@@ -127,18 +127,18 @@ async def test_messages_to_a_mounted_server_are_recorded_too(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("command", [("serve", "--stdio"), ("serve", "--http", "--port=0")])
 def test_file_that_cannot_be_written_ends_the_start(tmp_path: Path, command: tuple[str, ...]) -> None:
-    done = run(*command, "--plugin", str(GARDEN), "--record", "none/x.jsonl", cwd=tmp_path)
+    result = run(*command, "--plugin", str(GARDEN), "--record", "none/x.jsonl", cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert done.stderr.endswith("mcptrio: record: none/x.jsonl cannot be written: No such file or directory\n")
+    assert result.returncode == 2
+    assert result.stderr.endswith("mcptrio: record: none/x.jsonl cannot be written: No such file or directory\n")
 
 
 def test_call_and_shell_are_recorded(tmp_path: Path) -> None:
     for command in (("call",), ("shell",)):
         path = tmp_path / f"{command[0]}.jsonl"
         more = ("water", "bed=west") if command == ("call",) else ()
-        done = run(*command, "--plugin", str(GARDEN), *more, "--record", str(path), cwd=tmp_path)
+        result = run(*command, "--plugin", str(GARDEN), *more, "--record", str(path), cwd=tmp_path)
 
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr
         assert read_transcript(path).header["side"] == "client"
         assert read_transcript(path).entries

@@ -35,11 +35,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def messages(path: Path) -> list[tuple[str, str]]:
     """Return direction and method, or kind of response, of each message."""
-    found = []
+    results = []
     for line in lines(path)[1:]:
         message = line["message"]
-        found.append((line["dir"], message.get("method") or ("error" if "error" in message else "result")))
-    return found
+        results.append((line["dir"], message.get("method") or ("error" if "error" in message else "result")))
+    return results
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

@@ -244,14 +244,14 @@ def test_hanging_import_is_stopped_when_the_file_changes(garden: Path) -> None:
 
 
 async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
     asked: list[str] = []
 
     async def answer(form: Any) -> Any:
         asked.append(form.message)
         return form.accept({"name": "kale"})
 
-    handlers = Handlers(elicit=answer, log=lambda message: heard.append(message.data))
+    handlers = Handlers(elicit=answer, log=lambda message: received.append(message.data))
     async with (
         developing(garden, "2025-11-25", handlers=handlers, log_level="debug") as (client, log),
         client.subscribe(["garden://bed"]) as changes,
@@ -266,9 +266,9 @@ async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> N
         async for change in changes:
             assert change.uri == "garden://bed"
             break
-        while not heard:  # noqa: ASYNC110 - nothing of the client tells of it
+        while not received:  # noqa: ASYNC110 - nothing of the client tells of it
             await trio.sleep(0.01)
-        assert heard == ["told"]
+        assert received == ["told"]
         assert asked == ["Which?", "Which?"]
 
 

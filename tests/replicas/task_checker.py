@@ -68,7 +68,7 @@ async def run_task_trial(
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
-        seconds: For which faults happen. Starting and ending come on top.
+        seconds: The time during which faults happen, without starting and stopping.
         has_engine_faults: Whether the engine is damaged too.
     """
     async with AsyncExitStack() as stack:

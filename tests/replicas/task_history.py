@@ -48,8 +48,8 @@ class TaskCall:
 
     Attributes:
         token: Unique in the trial; an argument of the tool.
-        id: Of the task; ``None`` as long as the client knows of none.
-        reads: In the order of arrival, those of all its clients.
+        id: The id of the task; ``None`` until the client knows it.
+        reads: The reads of all its clients, in the order of arrival.
         cancelled: When the first ``tasks/cancel`` was sent.
         refused: Responses that no fault explains.
     """
@@ -100,7 +100,7 @@ class TaskHistory:
         has_engine_faults: Whether the engine was damaged too. Then no task has to end within the time of a lease.
         runs: Token and process of each start of a handler.
         effects: Name and nonce of each effect that has happened.
-        deaths: Of replicas.
+        deaths: The deaths of replicas.
         exits: Replicas that have ended although no fault ended them, with their last words.
         healed: When the last fault was over.
         end: When the trial has ended.

@@ -16,7 +16,7 @@ from tests.replicas.engines import engine_of
 from tests.replicas.modern_client import modern_headers, modern_message
 from tests.replicas.processes import replica
 from tests.replicas.raw_http import Reply, request
-from tests.stores.concurrent_checks import hold_at_once
+from tests.stores.concurrent_checks import run_concurrently
 
 __all__: list[str] = []
 
@@ -34,12 +34,12 @@ async def _next(stream: Reply) -> dict[str, Any]:
 
 
 async def test_acknowledged_change_of_a_killed_replica_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """In all engines at once: starting and waiting take most of the time."""
+    """The test runs in all engines at once, because starting and waiting take most of the time."""
     checks = {}
     for name, fault in FAULTS.items():
         (tmp_path / name).mkdir()
         checks[name] = partial(is_reported, name, fault, tmp_path / name)
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)
 
 
 async def is_reported(name: str, fault: str, folder: Path) -> None:

@@ -45,11 +45,11 @@ async def test_proxy_without_faults_passes_everything_on() -> None:
 
 async def test_delay_is_for_each_direction() -> None:
     async with proxied() as (proxy, stream), proxy.delayed(0.1):
-        begun = trio.current_time()
+        start_time = trio.current_time()
 
         assert await exchange(stream, b"one") == b"one"
 
-        assert trio.current_time() - begun >= 0.2
+        assert trio.current_time() - start_time >= 0.2
 
 
 async def test_stalled_bytes_arrive_later() -> None:

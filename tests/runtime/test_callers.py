@@ -90,16 +90,18 @@ async def test_caller_is_the_principal_or_the_session(revision: str) -> None:
     same = (ANN, evolve(ANN, client_id="two"), evolve(ANN, scopes=frozenset()))
     others = (evolve(ANN, subject="bob"), evolve(ANN, issuer="https://b"), evolve(ANN, issuer=None), None, None)
     async with office() as here:
-        found: list[str] = []
+        results: list[str] = []
         for principal in (*same, *others):
             async with here.client(principal, revision) as client:
-                found.append(await who(client))
-                assert await who(client) == found[-1], "it stays the same"
-        assert len(set(found[:3])) == 1
-        assert len({*found}) == 1 + len(others)
-        assert [each.partition(":")[0] for each in found] == ["principal"] * 6 + ["session"] * 2
-        assert not [each for each in found if "ann" in each or "https" in each]
-        assert [view.caller for view in here.desk.seen if view.name == "who"] == [each for each in found for _ in "12"]
+                results.append(await who(client))
+                assert await who(client) == results[-1], "it stays the same"
+        assert len(set(results[:3])) == 1
+        assert len({*results}) == 1 + len(others)
+        assert [each.partition(":")[0] for each in results] == ["principal"] * 6 + ["session"] * 2
+        assert not [each for each in results if "ann" in each or "https" in each]
+        assert [view.caller for view in here.desk.seen if view.name == "who"] == [
+            each for each in results for _ in "12"
+        ]
 
 
 async def test_caller_ids_of_different_issuer_and_subject_pairs_differ() -> None:

@@ -200,10 +200,10 @@ async def test_failing_background_task_is_restarted(autojump_clock: MockClock) -
 
 
 async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: MockClock) -> None:
-    heard: list[int] = []
+    received: list[int] = []
 
     async def slow() -> None:
-        heard.append(1)
+        received.append(1)
         await trio.sleep(10)
 
     server = Server(settings=ServerSettings(limits=ServerLimits(requests_per_session=10)))
@@ -213,7 +213,7 @@ async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_
         for _ in range(5):
             await client.send(*[Notification("acme/slow")] * 100)
         await client.result(tool(1, "ok"))
-        assert len(heard) <= 10
+        assert len(received) <= 10
 
 
 async def ping_back(client: Client, error: bool) -> None:

@@ -94,14 +94,14 @@ async def test_failing_sink_and_redaction_end_nothing() -> None:
 
 
 async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump_clock: MockClock) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def redaction(text: str) -> str:
         _log.warning("redacting")
         return text
 
     def sink(level: str, data: Any, logger: str | None) -> None:
-        heard.append(data)
+        received.append(data)
         _log.warning("sinking")
 
     async def speak(ctx: Context) -> str:
@@ -115,12 +115,12 @@ async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump
     async with connected(server) as client:
         messages, _ = await logged(client, "speak")
         assert messages == ["hello"]
-        assert heard == ["hello"]
+        assert received == ["hello"]
 
 
 async def test_sink_receives_messages_of_a_handler_after_its_request(autojump_clock: MockClock) -> None:
     """The request has no session, so it ends with its result. Its parked handler ends later."""
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def parks(ctx: Context) -> str:
         try:
@@ -130,9 +130,9 @@ async def test_sink_receives_messages_of_a_handler_after_its_request(autojump_cl
 
     server = Server()
     server.add_tool(parks)
-    server.catalog.logging.sinks.append(lambda level, data, logger: heard.append(data))
+    server.catalog.logging.sinks.append(lambda level, data, logger: received.append(data))
     async with server.open():
         await server.supervisor.answer(tool(1, "parks", modern=True), Outbox())
         await trio.sleep(server.settings.timeouts.input + 1)
 
-    assert heard == ["cleaned up"]
+    assert received == ["cleaned up"]

@@ -76,7 +76,7 @@ async def test_progress_in_a_full_outbox_replaces_the_queued_one(autojump_clock:
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 async def test_progress_that_is_not_a_number_is_refused(value: float, autojump_clock: MockClock) -> None:
-    """With and without a progress token."""
+    """It is refused with and without a progress token."""
     refused: list[float | None] = []
 
     async def report(ctx: Context) -> str:

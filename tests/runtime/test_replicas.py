@@ -210,7 +210,7 @@ async def test_session_is_available_to_its_own_principal_only(autojump_clock: Mo
 
 
 async def test_handler_receives_the_token_of_its_own_request(autojump_clock: MockClock) -> None:
-    """Not the token of the session's first request: scopes are granted and revoked meanwhile."""
+    """It must not be the token of the session's first request, because scopes are granted and revoked meanwhile."""
 
     async def may(ctx: Context) -> str:
         await trio.sleep(0.5)

@@ -67,9 +67,9 @@ async def hold() -> str:
 
 async def leave_something() -> str:
     """What another call has left."""
-    found = LEFT.get()
+    value = LEFT.get()
     LEFT.set("something")
-    return found
+    return value
 
 
 async def test_idle_sessions_have_no_task(autojump_clock: MockClock) -> None:

@@ -142,10 +142,10 @@ async def test_peer_that_never_reads_does_not_delay_the_shutdown(autojump_clock:
 
 
 async def test_abandoned_threads_are_counted() -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def stubborn() -> str:
-        begun.set()
+        started.set()
         go_on.wait(60)
         return "late"
 
@@ -155,7 +155,7 @@ async def test_abandoned_threads_are_counted() -> None:
         with trio.move_on_after(30) as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.call_tool, "stubborn")
-                await trio.to_thread.run_sync(begun.wait)
+                await trio.to_thread.run_sync(started.wait)
                 nursery.cancel_scope.cancel()
         assert not scope.cancelled_caught
         await client.ping()
@@ -275,10 +275,10 @@ async def test_cancelling_the_caller_cancels_the_request(autojump_clock: MockClo
 
 
 async def test_plugin_receives_notifications_of_every_transport(autojump_clock: MockClock) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     async def hear(params: Any) -> None:
-        heard.append(params["n"])
+        received.append(params["n"])
 
     server = Server()
     server.add_method(hear, "acme/heard", notification=True)
@@ -286,4 +286,4 @@ async def test_plugin_receives_notifications_of_every_transport(autojump_clock: 
         await client.send(Notification("acme/heard", {"n": 1}))
         await server.supervisor.answer(Notification("acme/heard", {"n": 2, "_meta": envelope()}), Outbox())
         await trio.testing.wait_all_tasks_blocked()
-        assert sorted(heard) == [1, 2]
+        assert sorted(received) == [1, 2]

@@ -1,4 +1,7 @@
-"""Tasks whose store fails, changes or is slow at a bad moment. Other processes are played by changes of the store."""
+"""Tasks whose store fails, changes or is slow at an inconvenient moment.
+
+The tests simulate other processes by changing the records in the store.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,13 @@ async def nothing() -> None:
 
 
 @define(eq=False)
-class Shaken:
-    """Tasks in a store that fails sometimes, and that others change in the meantime.
+class UnreliableTaskStore:
+    """A task store whose methods can fail, and whose records a test can change like another process.
 
     Args:
         failing: The methods that fail.
-        created: Called after each creation, before its caller knows of it.
-        claimed: The same after each claim.
+        created: Called after a task was created, before the caller of ``create`` continues.
+        claimed: Called after a task was claimed, before the caller of ``claim`` continues.
     """
 
     tasks: TaskStore
@@ -82,12 +85,12 @@ class Shaken:
 
     def _check(self, method: str) -> None:
         if method in self.failing:
-            raise StoreFailed(f"the store is away: {method}")
+            raise StoreFailed(f"the store is unavailable: {method}")
 
     # What other processes do
 
     async def change(self, id: str, **changes: Any) -> TaskRecord:
-        """Change the data of a task, as a process does that does not hold it."""
+        """Change the data of a task, like a process that does not hold the task."""
         record = await self.tasks.load(id)
         assert record is not None
         document = evolve(TaskDocument.decode(record.data), **changes)
@@ -105,7 +108,7 @@ class Shaken:
 @define(eq=False)
 class Site:
     server: Server
-    store: Shaken
+    store: UnreliableTaskStore
     client: Client
     _ids: int = 0
 
@@ -121,7 +124,7 @@ class Site:
         return id
 
     async def until(self, id: str, status: str) -> dict[str, Any]:
-        """Return the state of a task once it has this status. Only a clock that jumps may pass so much time."""
+        """Wait until a task has a status, and return its state. The long timeout needs ``autojump_clock``."""
         with trio.fail_after(200):
             while (state := await self.ask("tasks/get", taskId=id))["status"] != status:  # noqa: ASYNC110 - a client
                 await trio.sleep(0.5)
@@ -141,7 +144,7 @@ async def site(
     """A server with one tool whose calls are tasks, over stores in memory."""
     stores = memory_stores(bounds or StoreBounds(), bus=MemoryBus())
     assert stores.tasks is not None
-    store = Shaken(stores.tasks)
+    store = UnreliableTaskStore(stores.tasks)
     shared: Stores = evolve(stores, tasks=store, **({"effects": effects} if effects is not None else {}))
     server = Server(**server_options({"stores": shared}))
     server.add_tool(function, name="it", task=task, resumable=resumable, concurrency=concurrency)
@@ -169,7 +172,7 @@ async def test_client_gets_an_error_while_the_store_fails(
             assert error.message == "the server's store is unavailable"
             assert error.data == {"retryAfter": 5.0}
 
-    assert "it failed: the store is away: create" in caplog.text
+    assert "it failed: the store is unavailable: create" in caplog.text
     assert "Traceback" not in caplog.text
 
 

@@ -331,13 +331,13 @@ async def test_sync_tool_that_waits_for_the_client_ends_when_cancelled(revision:
 
 async def test_notification_handler_ends_before_the_lifespan_exits(autojump_clock: MockClock) -> None:
     happened: list[str] = []
-    begun = trio.Event()
+    started = trio.Event()
 
     class Listener:
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
             async def hear() -> None:
-                begun.set()
+                started.set()
                 await trio.sleep(1)
                 happened.append("heard")
 
@@ -355,7 +355,7 @@ async def test_notification_handler_ends_before_the_lifespan_exits(autojump_cloc
     server = Server(plugins=[Listener()])
     async with connected(server) as client:
         await client.send(Notification("com.example/said"))
-        await begun.wait()
+        await started.wait()
         await server.disable_plugin("Listener")
         assert happened == ["heard", "left"]
 
@@ -376,10 +376,10 @@ async def test_calls_over_the_rate_of_a_plugin_get_retry_after(revision: str | N
 
 async def test_effect_of_a_thread_ends_with_its_call() -> None:
     happened: list[str] = []
-    begun = trio.Event()
+    started = trio.Event()
 
     async def effect() -> None:
-        begun.set()
+        started.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -396,7 +396,7 @@ async def test_effect_of_a_thread_ends_with_its_call() -> None:
     server.add_tool(work)
     async with connected(server) as client:
         await client.send(tool(1, "work"))
-        await begun.wait()
+        await started.wait()
         await client.send(Notification("notifications/cancelled", {"requestId": 1}))
         await ended(server)
     assert happened == ["effect", "thread"]

@@ -1,4 +1,4 @@
-"""Workers: requests never wait for each other, and leave no state for the next one."""
+"""The workers that run requests. Requests do not wait for each other, and leave no state for the next one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Gate:
 
     @tool
     async def leave_something(self) -> str:
-        found = LEFT.get()
+        value = LEFT.get()
         LEFT.set("something")
-        return found
+        return value
 
     @tool
     async def wait(self, ctx: Context) -> None:

@@ -342,7 +342,7 @@ def test_parameter_that_cannot_be_passed_by_name_is_refused(function: Callable[.
         (complex, "complex has no JSON form; use a dataclass, or another class with declared fields"),
         (Callable[[int], str], "Callable has no JSON form"),
         (list[range], "range has no JSON form"),
-        (Point | Row, "may not contain more than one class with fields, got Point, Row"),
+        (Point | Row, "expected at most one class with fields in a union, got Point, Row"),
         (date | str, "more than one str-like type"),
         ("Missing", "names 'Missing', which cannot be found"),
         ("list[", "is not an expression"),

@@ -319,9 +319,11 @@ def test_expanded_uri_matches_its_template(values: dict[str, Any]) -> None:
 def test_matched_values_contain_no_path_traversal(text: str) -> None:
     for template in ("t:/{v}", "t:/{+v}", "t:/x{/v*}", "t:/{v}{.w}", "t:/{+v}{?q}"):
         for uri in ("t:/" + text, "t:/x/" + text):
-            found = URITemplate(template).match(uri) or {}
+            variables = URITemplate(template).match(uri) or {}
             for name in ("v", "w"):
-                for value in [found.get(name)] if not isinstance(found.get(name), list) else found[name] or []:
+                for value in (
+                    [variables.get(name)] if not isinstance(variables.get(name), list) else variables[name] or []
+                ):
                     parts = (value or "").replace("\\", "/").split("/")
                     assert ".." not in parts
                     assert "\0" not in (value or "")

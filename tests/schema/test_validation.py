@@ -133,7 +133,7 @@ def test_dialect_of_a_schema_is_applied() -> None:
         Validator(tuples)
     with pytest.raises(ValueError, match=r"draft-04.* is not supported; supported are .*2020-12/schema and .*draft-07"):
         Validator({"$schema": "http://json-schema.org/draft-04/schema#"})
-    with pytest.raises(ValueError, match="another dialect than the whole"):
+    with pytest.raises(ValueError, match="expected the dialect of the whole schema"):
         Validator({"$defs": {"a": {"$schema": DRAFT_07}}})
     with pytest.raises(ValueError, match="not supported"):
         Validator({"$schema": 7})

@@ -45,7 +45,7 @@ def install(requirements: Path, modules: Sequence[str]) -> Path:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         stdin=subprocess.DEVNULL,
@@ -54,5 +54,5 @@ def _run(*command: str) -> None:
         timeout=INSTALL_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
-        raise InstallError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+    if result.returncode != 0:
+        raise InstallError(f"{' '.join(command)} failed ({result.returncode}):\n{result.stdout}{result.stderr}")

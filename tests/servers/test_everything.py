@@ -132,12 +132,12 @@ async def test_everything_server_prompts_and_completion_work(target: Any) -> Non
         filled = await client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "1"})
         assert isinstance(filled.messages[1].content, EmbeddedResource)
 
-        found = await client.complete("prompt", "completable-prompt", "department", "S")
-        assert (found.values, found.total, found.has_more) == (("Sales", "Support"), 2, False)
-        found = await client.complete("prompt", "completable-prompt", "name", "D", context={"department": "Sales"})
-        assert found.values == ("David",)
-        found = await client.complete("resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "7")
-        assert found.values == ("7",)
+        completion = await client.complete("prompt", "completable-prompt", "department", "S")
+        assert (completion.values, completion.total, completion.has_more) == (("Sales", "Support"), 2, False)
+        completion = await client.complete("prompt", "completable-prompt", "name", "D", context={"department": "Sales"})
+        assert completion.values == ("David",)
+        completion = await client.complete("resource", "demo://resource/dynamic/text/{resourceId}", "resourceId", "7")
+        assert completion.values == ("7",)
 
 
 async def test_everything_server_requests_are_answered(target: Any) -> None:
@@ -238,9 +238,11 @@ async def test_everything_server_task_is_found_again_and_cancelled(target: Any) 
 
 def test_everything_server_task_is_called_in_the_shell(everything_http_url: str) -> None:
     command = ("-m", "mcptrio", "call", everything_http_url, "simulate-research-query", "topic=cats")
-    done = subprocess.run((sys.executable, *command), capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False)
+    result = subprocess.run(
+        (sys.executable, *command), capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False
+    )
 
-    assert (done.returncode, done.stdout.startswith("# Research Report: cats")) == (0, True), done
+    assert (result.returncode, result.stdout.startswith("# Research Report: cats")) == (0, True), result
 
 
 async def test_everything_server_call_continues_after_required_pages_are_opened(target: Any) -> None:
@@ -265,12 +267,12 @@ async def test_everything_server_call_fails_if_required_pages_are_declined(targe
 
 
 async def test_everything_server_reports_progress_and_survives_a_cancelled_call(target: Any) -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     async with connect(target, timeouts=TIMEOUTS) as client:
         slow = {"duration": 0.2, "steps": 2}
-        result = await client.call_tool("trigger-long-running-operation", slow, progress=heard.append)
+        result = await client.call_tool("trigger-long-running-operation", slow, progress=received.append)
         assert not result.is_error
-        assert heard == [Progress(1, 2), Progress(2, 2)]
+        assert received == [Progress(1, 2), Progress(2, 2)]
 
         with trio.move_on_after(0.3) as given_up:
             await client.call_tool("trigger-long-running-operation", {"duration": 30, "steps": 1})

@@ -23,7 +23,7 @@ __all__: list[str] = []
 async def test_reference_time_server_answers(
     reference_generation: str, time_command: Any, revision: str | None
 ) -> None:
-    """Without configuration the client finds the newest revision that both speak."""
+    """The client has no configuration, and finds the newest revision that both support."""
     newest = "2025-11-25" if reference_generation == "v1" else "2026-07-28"
     async with connect(time_command, timeouts=TIMEOUTS, revision=revision) as client:
         assert client.revision == (revision or newest)

@@ -30,20 +30,22 @@ WITH_CHANGES = [*ways("stdio", "http", "sse"), *ways("json", "stateless", revisi
 
 @pytest.mark.parametrize("way", WITH_STREAMS, indirect=True, ids=str)
 async def test_progress_of_an_sdk_server_is_received(way: Way, target: Any) -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
-        result = await client.call_tool("count", {"to": 3}, progress=heard.append)
+        result = await client.call_tool("count", {"to": 3}, progress=received.append)
         assert not result.is_error
-        assert heard == [Progress(each, 3, f"{each} of 3" if way.since("2025-03-26") else None) for each in (1, 2, 3)]
+        assert received == [
+            Progress(each, 3, f"{each} of 3" if way.since("2025-03-26") else None) for each in (1, 2, 3)
+        ]
 
         async with client.start_tool("count", {"to": 3}) as call:
             assert [report.progress async for report in call] == [1, 2, 3]
             assert not (await call.result()).is_error
 
         # With a session over HTTP, the response ends here, and the client has to reconnect for the rest.
-        heard.clear()
-        assert text_of(await client.call_tool("break_off", progress=heard.append)) == "the rest"
-        assert heard == [Progress(1, 2), Progress(2, 2)]
+        received.clear()
+        assert text_of(await client.call_tool("break_off", progress=received.append)) == "the rest"
+        assert received == [Progress(1, 2), Progress(2, 2)]
 
 
 @pytest.mark.parametrize("way", CANCELLABLE, indirect=True, ids=str)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-__all__ = ["Check", "contract_of", "entered", "hold_at_once"]
+__all__ = ["Check", "contract_of", "entered", "run_concurrently"]
 
 T = TypeVar("T")
 
@@ -37,11 +37,11 @@ async def entered(context: AbstractContextManager[T]) -> AsyncIterator[T]:
             await trio.to_thread.run_sync(context.__exit__, None, None, None)
 
 
-async def hold_at_once(checks: Mapping[str, Check], subtests: pytest.Subtests) -> None:
+async def run_concurrently(checks: Mapping[str, Check], subtests: pytest.Subtests) -> None:
     """Run checks by their names. Each one is a subtest, and does not end the others when it fails."""
     failures: dict[str, BaseException] = {}
 
-    async def hold(name: str, check: Check) -> None:
+    async def run(name: str, check: Check) -> None:
         try:
             await check()
         except (Exception, pytest.fail.Exception) as error:
@@ -49,7 +49,7 @@ async def hold_at_once(checks: Mapping[str, Check], subtests: pytest.Subtests) -
 
     async with trio.open_nursery() as nursery:
         for name, check in checks.items():
-            nursery.start_soon(hold, name, check)
+            nursery.start_soon(run, name, check)
     for name in checks:
         with subtests.test(name):
             if name in failures:

@@ -16,9 +16,9 @@ from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 from mcptrio.stores.wall_clock import WallClock
 
-from .contract import Kept, Opener, Passing
+from .contract import Opener, SessionAndEventStores, StoreTime
 
-__all__ = ["memory", "opener", "passing", "sqlite", "sqlite_bounds"]
+__all__ = ["memory", "opener", "sqlite", "sqlite_bounds", "store_time"]
 
 
 @frozen
@@ -27,7 +27,7 @@ class _Memory:
     events: MemoryEventStore
 
 
-class _Turned(trio.abc.Clock):
+class _ManualClock(trio.abc.Clock):
     """Trio's clock, which stops until the test turns it. pytest-trio installs it."""
 
     bound = 10.0
@@ -49,7 +49,7 @@ class _Turned(trio.abc.Clock):
 
 
 @asynccontextmanager
-async def memory(bounds: StoreBounds) -> AsyncIterator[Kept]:
+async def memory(bounds: StoreBounds) -> AsyncIterator[SessionAndEventStores]:
     yield _Memory(
         MemorySessionStore(idle_timeout=bounds.idle_timeout, max_sessions=bounds.max_sessions),
         MemoryEventStore(
@@ -66,7 +66,7 @@ def sqlite_bounds(bounds: StoreBounds) -> SQLiteBounds:
 
 
 @asynccontextmanager
-async def sqlite(path: Path, bounds: StoreBounds) -> AsyncIterator[Kept]:
+async def sqlite(path: Path, bounds: StoreBounds) -> AsyncIterator[SessionAndEventStores]:
     """On Trio's clock, so that tests can turn it forward."""
     clock = trio.lowlevel.current_clock()
     steady = WallClock(monotonic=clock.current_time)
@@ -75,8 +75,8 @@ async def sqlite(path: Path, bounds: StoreBounds) -> AsyncIterator[Kept]:
 
 
 @pytest.fixture
-def passing() -> Passing:
-    return _Turned()
+def store_time() -> StoreTime:
+    return _ManualClock()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -1,7 +1,7 @@
 """The contract of every store of sessions and events: bounds, and cursors that stay valid.
 
 expiry_contract.py has the rest. A test module of an engine imports these functions and has two fixtures: ``opener``,
-which opens the stores with some bounds, and ``passing``, which lets time pass.
+which opens the stores with some bounds, and ``store_time``, which lets time pass.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import StoreBounds
 
 __all__ = [
-    "Kept",
     "Opener",
-    "Passing",
+    "SessionAndEventStores",
+    "StoreTime",
     "test_abandoned_stream_ends_with_its_last_message",
     "test_complete_stream_refuses_events",
     "test_complete_streams_pay_first_for_the_bound_of_a_session",
@@ -40,17 +40,17 @@ __all__ = [
 ]
 
 
-class Kept(Protocol):
+class SessionAndEventStores(Protocol):
     @property
     def sessions(self) -> SessionStore: ...
     @property
     def events(self) -> EventStore: ...
 
 
-Opener = Callable[[StoreBounds], AbstractAsyncContextManager[Kept]]
+Opener = Callable[[StoreBounds], AbstractAsyncContextManager[SessionAndEventStores]]
 
 
-class Passing(Protocol):
+class StoreTime(Protocol):
     """Time, as the store sees it.
 
     Attributes:
@@ -78,34 +78,34 @@ async def test_saved_session_is_loaded_unchanged(opener: Opener) -> None:
         subscriptions=frozenset({"file:///a", "file:///b"}),
         get_stream="s",
     )
-    async with opener(StoreBounds()) as kept:
-        assert await kept.sessions.save(record("a")) == evolve(record("a"), generation=1)
-        assert await kept.sessions.save(evolve(whole, generation=1)) == evolve(whole, generation=2)
-        await kept.sessions.save(record("b"))
+    async with opener(StoreBounds()) as stores:
+        assert await stores.sessions.save(record("a")) == evolve(record("a"), generation=1)
+        assert await stores.sessions.save(evolve(whole, generation=1)) == evolve(whole, generation=2)
+        await stores.sessions.save(record("b"))
 
-        assert await kept.sessions.load("a") == evolve(whole, generation=2)
-        assert await kept.sessions.load("b") == evolve(record("b"), generation=1)
-        assert await kept.sessions.load("c") is None
+        assert await stores.sessions.load("a") == evolve(whole, generation=2)
+        assert await stores.sessions.load("b") == evolve(record("b"), generation=1)
+        assert await stores.sessions.load("c") is None
 
 
 async def test_second_save_of_one_generation_is_refused(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        first = await kept.sessions.save(record("a"))
+    async with opener(StoreBounds()) as stores:
+        first = await stores.sessions.save(record("a"))
         assert first is not None
-        second = await kept.sessions.save(evolve(first, log_level="error"))
+        second = await stores.sessions.save(evolve(first, log_level="error"))
 
-        assert await kept.sessions.save(evolve(first, initialized=True)) is None
-        assert await kept.sessions.save(record("a")) is None
-        assert await kept.sessions.load("a") == second
-        assert await kept.sessions.delete("a")
+        assert await stores.sessions.save(evolve(first, initialized=True)) is None
+        assert await stores.sessions.save(record("a")) is None
+        assert await stores.sessions.load("a") == second
+        assert await stores.sessions.delete("a")
         assert second is not None
-        assert await kept.sessions.save(second) is None
-        assert await kept.sessions.load("a") is None
+        assert await stores.sessions.save(second) is None
+        assert await stores.sessions.load("a") is None
 
 
 async def test_inbox_is_shared_by_processes_and_is_not_a_stream(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        store = kept.events
+    async with opener(StoreBounds()) as stores:
+        store = stores.events
         assert await store.inbox("s", 0) == ([], 0)
         for message in (b"1", b"2"):
             await store.put("s", message)
@@ -121,17 +121,17 @@ async def test_inbox_is_shared_by_processes_and_is_not_a_stream(opener: Opener) 
 
 
 async def test_inbox_has_the_bounds_of_a_stream(opener: Opener) -> None:
-    async with opener(StoreBounds(stream_events=3)) as kept:
+    async with opener(StoreBounds(stream_events=3)) as stores:
         for n in range(5):
-            await kept.events.put("s", b"%d" % n)
+            await stores.events.put("s", b"%d" % n)
 
-        assert await kept.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
-        assert await kept.events.inbox("s", 4) == ([b"4"], 5)
+        assert await stores.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
+        assert await stores.events.inbox("s", 4) == ([b"4"], 5)
 
 
 async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        store = kept.events
+    async with opener(StoreBounds()) as stores:
+        store = stores.events
         one = await store.append("s", "x", b"1")
         await store.append("s", "y", b"other")
         two = await store.append("s", "x", b"2", last=True)
@@ -143,8 +143,8 @@ async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
 
 
 async def test_several_events_are_stored_in_their_order(opener: Opener) -> None:
-    async with opener(StoreBounds(stream_events=4)) as kept:
-        store = kept.events
+    async with opener(StoreBounds(stream_events=4)) as stores:
+        store = stores.events
         first = await store.append("s", "x", b"1", b"2", b"3", will=b"gone")
 
         assert first.id == "x/2"
@@ -165,27 +165,27 @@ async def test_several_events_are_stored_in_their_order(opener: Opener) -> None:
 
 async def test_unknown_cursors_are_refused(opener: Opener) -> None:
     hostile = ["", "x", "x/", "x/-1", "x/2", "x/00", "x/0 ", "x/²", "z/0", "/0", "x/" + "9" * 5000, "x/" + "9" * 18]
-    async with opener(StoreBounds()) as kept:
-        await kept.events.append("s", "x", b"1")
-        await kept.events.append("s", "x", b"2")
+    async with opener(StoreBounds()) as stores:
+        await stores.events.append("s", "x", b"1")
+        await stores.events.append("s", "x", b"2")
 
-        assert [await kept.events.after("s", id) for id in hostile] == [None] * len(hostile)
-        assert await kept.events.after("t", "x/0") is None
+        assert [await stores.events.after("s", id) for id in hostile] == [None] * len(hostile)
+        assert await stores.events.after("t", "x/0") is None
 
 
 async def test_complete_stream_refuses_events(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        event = await kept.events.append("s", "x", b"1", last=True)
+    async with opener(StoreBounds()) as stores:
+        event = await stores.events.append("s", "x", b"1", last=True)
         with pytest.raises(ConnectionClosed, match="complete"):
-            await kept.events.append("s", "x", b"2")
-        await kept.events.settle("s", "x")
+            await stores.events.append("s", "x", b"2")
+        await stores.events.settle("s", "x")
 
-        assert await kept.events.read("s", "x", 0) == ([event], True)
+        assert await stores.events.read("s", "x", 0) == ([event], True)
 
 
 async def test_abandoned_stream_ends_with_its_last_message(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        store = kept.events
+    async with opener(StoreBounds()) as stores:
+        store = stores.events
         await store.append("s", "x", b"1", will=b"first")
         await store.append("s", "x", b"2", will=b"changed")
         await store.append("s", "x", b"3")
@@ -201,8 +201,8 @@ async def test_abandoned_stream_ends_with_its_last_message(opener: Opener) -> No
 
 
 async def test_streams_completed_after_a_stream_are_listed_newest_first(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        store = kept.events
+    async with opener(StoreBounds()) as stores:
+        store = stores.events
         for stream in ("d", "c", "open", "b", "a"):
             await store.append("s", stream, b"1")
         await store.append("t", "z", b"1", last=True)
@@ -215,8 +215,8 @@ async def test_streams_completed_after_a_stream_are_listed_newest_first(opener: 
 
 
 async def test_stream_keeps_its_newest_events_and_rejects_evicted_cursors(opener: Opener) -> None:
-    async with opener(StoreBounds(stream_events=3)) as kept:
-        store = kept.events
+    async with opener(StoreBounds(stream_events=3)) as stores:
+        store = stores.events
         events = [await store.append("s", "x", b"%d" % n) for n in range(10)]
 
         assert await store.after("s", events[5].id) is None
@@ -225,8 +225,8 @@ async def test_stream_keeps_its_newest_events_and_rejects_evicted_cursors(opener
 
 
 async def test_complete_streams_pay_first_for_the_bound_of_a_session(opener: Opener) -> None:
-    async with opener(StoreBounds(session_bytes=3000)) as kept:
-        store = kept.events
+    async with opener(StoreBounds(session_bytes=3000)) as stores:
+        store = stores.events
         quiet = await store.append("s", "open", b"1" * 800)
         await store.append("s", "done", b"2" * 800, last=True)
         await store.append("s", "open too", b"3" * 800)
@@ -237,42 +237,42 @@ async def test_complete_streams_pay_first_for_the_bound_of_a_session(opener: Ope
 
 
 async def test_event_larger_than_every_bound_is_still_delivered(opener: Opener) -> None:
-    async with opener(StoreBounds(session_bytes=100, total_bytes=100)) as kept:
-        event = await kept.events.append("s", "x", b"1" * 1000)
+    async with opener(StoreBounds(session_bytes=100, total_bytes=100)) as stores:
+        event = await stores.events.append("s", "x", b"1" * 1000)
 
-        assert await kept.events.read("s", "x", 0) == ([event], False)
+        assert await stores.events.read("s", "x", 0) == ([event], False)
 
 
 async def test_dropped_session_is_forgotten(opener: Opener) -> None:
-    async with opener(StoreBounds()) as kept:
-        event = await kept.events.append("s", "x", b"1")
-        other = await kept.events.append("t", "x", b"1")
-        await kept.events.drop("s")
-        await kept.events.drop("s")
+    async with opener(StoreBounds()) as stores:
+        event = await stores.events.append("s", "x", b"1")
+        other = await stores.events.append("t", "x", b"1")
+        await stores.events.drop("s")
+        await stores.events.drop("s")
 
-        assert await kept.events.after("s", event.id) is None
-        assert await kept.events.read("t", "x", 0) == ([other], False)
+        assert await stores.events.after("s", event.id) is None
+        assert await stores.events.read("t", "x", 0) == ([other], False)
 
 
-async def test_large_event_takes_the_place_of_many_small_ones(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(session_bytes=10_000)) as kept:
+async def test_large_event_takes_the_place_of_many_small_ones(opener: Opener, store_time: StoreTime) -> None:
+    async with opener(StoreBounds(session_bytes=10_000)) as stores:
         for stream in ("done", "goes on"):
             for n in range(20):
-                await kept.events.append("a", stream, b"%d" % n, last=stream == "done" and n == 19)
-            await passing.advance(passing.bound / 100)
-        newest = await kept.events.append("a", "large", b"x" * 8500)
+                await stores.events.append("a", stream, b"%d" % n, last=stream == "done" and n == 19)
+            await store_time.advance(store_time.bound / 100)
+        newest = await stores.events.append("a", "large", b"x" * 8500)
 
         # A complete stream pays first, and of the other one the oldest events.
-        assert await kept.events.read("a", "done", 0) == ([], False)
-        left, _ = await kept.events.read("a", "goes on", 0)
+        assert await stores.events.read("a", "done", 0) == ([], False)
+        left, _ = await stores.events.read("a", "goes on", 0)
         assert [event.data for event in left] == [b"%d" % n for n in range(20 - len(left), 20)]
         assert 0 < len(left) < 20
-        assert (await kept.events.read("a", "large", 0))[0] == [newest]
+        assert (await stores.events.read("a", "large", 0))[0] == [newest]
 
 
 async def test_equal_events_after_the_end_are_refused_too(opener: Opener) -> None:
     """They are not taken for a repetition of those that were stored."""
-    async with opener(StoreBounds()) as kept:
-        await kept.events.append("s", "x", b"1", b"2", last=True)
+    async with opener(StoreBounds()) as stores:
+        await stores.events.append("s", "x", b"1", b"2", last=True)
         with pytest.raises(ConnectionClosed, match="complete"):
-            await kept.events.append("s", "x", b"1", b"2", last=True)
+            await stores.events.append("s", "x", b"1", b"2", last=True)

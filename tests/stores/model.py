@@ -17,7 +17,7 @@ from mcptrio.abc import EventStore
 from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import StoreBounds
 
-from .contract import Kept
+from .contract import SessionAndEventStores
 
 __all__ = ["BOUNDS", "STEPS", "Model", "Step", "play"]
 
@@ -170,7 +170,11 @@ async def do(step: Step, model: Model, store: EventStore) -> None:
 
 
 async def play(
-    steps: list[Step], model: Model, open_stores: Callable[[], AbstractAsyncContextManager[Kept]], *, can_reopen: bool
+    steps: list[Step],
+    model: Model,
+    open_stores: Callable[[], AbstractAsyncContextManager[SessionAndEventStores]],
+    *,
+    can_reopen: bool,
 ) -> None:
     """Do the steps with the stores and with the model, and compare them at the beginning, the end and after reopening.
 

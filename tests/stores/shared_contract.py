@@ -30,8 +30,8 @@ from mcptrio.abc import (
 from mcptrio.errors import ConnectionClosed
 
 __all__ = [
-    "Heard",
     "Replica",
+    "TopicListener",
     "eventually",
     "test_another_replica_does_not_write_a_stream",
     "test_appends_and_inboxes_wake_readers_on_other_replicas",
@@ -56,7 +56,7 @@ class Replica(Protocol):
     def __call__(self) -> AbstractAsyncContextManager[Stores]: ...
 
 
-class Heard:
+class TopicListener:
     """The messages of a topic that a replica has received."""
 
     def __init__(self, stores: Stores, topic: str) -> None:
@@ -124,7 +124,7 @@ async def test_replicas_count_each_other(replica: Replica) -> None:
 
 async def test_message_reaches_the_followers_of_all_replicas_once(replica: Replica) -> None:
     async with replica() as one, replica() as two:
-        here, there, other = Heard(one, "topic"), Heard(two, "topic"), Heard(two, "other")
+        here, there, other = TopicListener(one, "topic"), TopicListener(two, "topic"), TopicListener(two, "other")
         for each in (here, there, other):
             await each.begin()
         bus(one).publish("topic", b"1")
@@ -145,7 +145,7 @@ async def test_message_reaches_the_followers_of_all_replicas_once(replica: Repli
 
 async def test_new_follower_is_notified_of_possibly_missed_messages(replica: Replica) -> None:
     async with replica() as one, replica() as two:
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         # Before the subscription has begun.
         bus(one).publish("topic", b"early")
         await eventually(lambda: None in there.messages, "it is told to look")
@@ -155,7 +155,7 @@ async def test_new_follower_is_notified_of_possibly_missed_messages(replica: Rep
 
 async def test_bus_under_load_loses_nothing_without_saying_so(replica: Replica) -> None:
     async with replica() as one, replica() as two:
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         await there.begin()
         for burst in range(20):
             for at in range(100):
@@ -169,7 +169,7 @@ async def test_bus_under_load_loses_nothing_without_saying_so(replica: Replica) 
 
 async def test_appends_and_inboxes_wake_readers_on_other_replicas(replica: Replica) -> None:
     async with replica() as one, replica() as two:
-        here, there = Heard(one, session_topic("s")), Heard(two, session_topic("s"))
+        here, there = TopicListener(one, session_topic("s")), TopicListener(two, session_topic("s"))
         await here.begin()
         await there.begin()
         event = await one.events.append("s", "x", b"1", will=b"w")
@@ -194,7 +194,7 @@ async def test_another_replica_does_not_write_a_stream(replica: Replica) -> None
 
 async def test_replica_that_closes_leaves_its_streams_with_their_wills(replica: Replica) -> None:
     async with replica() as two:
-        there = Heard(two, session_topic("s"))
+        there = TopicListener(two, session_topic("s"))
         await there.begin()
         async with replica() as one:
             await one.events.append("s", "x", b"1", will=b"gone")
@@ -212,8 +212,8 @@ async def test_result_is_found_by_other_replicas(replica: Replica) -> None:
         assert (await effects(two).claim("call", "b")).state is EffectState.CLAIMED
         await effects(one).finish("call", "a", b"D result \x00")
 
-        found = await effects(two).claim("call", "a")
-        assert (found.state, found.result) == (EffectState.DONE, b"D result \x00")
+        claim = await effects(two).claim("call", "a")
+        assert (claim.state, claim.result) == (EffectState.DONE, b"D result \x00")
         # A result stays.
         await effects(one).release("call", "a")
         assert (await effects(one).claim("call", "a")).state is EffectState.DONE
@@ -244,17 +244,17 @@ async def test_fifty_tasks_on_two_replicas_run_an_effect_once(replica: Replica) 
 
     async def run(stores: Stores, at: int) -> None:
         while True:
-            found = await effects(stores).claim("call", "a")
-            if found.state is EffectState.CLAIMED:
+            claim = await effects(stores).claim("call", "a")
+            if claim.state is EffectState.CLAIMED:
                 runs.append(at)
                 await trio.sleep(0.05)
                 await effects(stores).finish("call", "a", b"%d" % at)
                 results.append(b"%d" % at)
                 return
-            if found.state is EffectState.DONE:
-                results.append(found.result)
+            if claim.state is EffectState.DONE:
+                results.append(claim.result)
                 return
-            assert found.state is EffectState.RUNNING
+            assert claim.state is EffectState.RUNNING
             await trio.sleep(0.02)
 
     async with replica() as one, replica() as two:

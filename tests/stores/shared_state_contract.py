@@ -82,16 +82,16 @@ async def an_effect_is_claimed_once(opener: StoresOpener) -> None:
 
 
 async def effects_claimed_at_once_have_one_claim(opener: StoresOpener) -> None:
-    found: list[EffectClaim] = []
+    results: list[EffectClaim] = []
     async with opener() as stores:
 
         async def claim() -> None:
-            found.append(await effects_of(stores).claim("call", "a"))
+            results.append(await effects_of(stores).claim("call", "a"))
 
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(claim)
-        assert sorted(each.state.name for each in found) == ["CLAIMED"] + ["RUNNING"] * 19
+        assert sorted(each.state.name for each in results) == ["CLAIMED"] + ["RUNNING"] * 19
 
 
 async def a_claim_of_an_ended_process_is_lost(opener: StoresOpener) -> None:
@@ -170,16 +170,16 @@ async def a_name_is_used_once(opener: StoresOpener) -> None:
 
 
 async def a_name_used_at_once_is_used_once(opener: StoresOpener) -> None:
-    found: list[bool] = []
+    results: list[bool] = []
     async with opener() as stores:
 
         async def use() -> None:
-            found.append(await replays_of(stores).use("a", 60))
+            results.append(await replays_of(stores).use("a", 60))
 
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(use)
-        assert found.count(True) == 1
+        assert results.count(True) == 1
 
 
 async def a_name_is_forgotten(opener: StoresOpener, clock: trio.testing.MockClock) -> None:
@@ -222,17 +222,17 @@ async def a_quota_is_taken_at_its_rate(opener: StoresOpener, clock: trio.testing
 
 
 async def a_quota_taken_at_once_has_its_burst(opener: StoresOpener) -> None:
-    found: list[float] = []
+    results: list[float] = []
     async with opener() as stores:
 
         async def take() -> None:
-            found.append(await quotas_of(stores).take("a", count=1, seconds=3600, burst=5))
+            results.append(await quotas_of(stores).take("a", count=1, seconds=3600, burst=5))
 
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(take)
-        assert found.count(0.0) == 5
-        assert all(3500 < wait <= 3600 for wait in found if wait)
+        assert results.count(0.0) == 5
+        assert all(3500 < wait <= 3600 for wait in results if wait)
 
 
 async def one_costly_request_takes_as_many_cheap_ones(opener: StoresOpener) -> None:

@@ -16,7 +16,7 @@ from mcptrio.abc import TASK_CHANGED, TASK_QUEUED, TASKS_TOPIC, Stores, TaskReco
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 
-from .shared_contract import Heard, eventually
+from .shared_contract import TopicListener, eventually
 from .task_process import task_process
 from .tasks_contract import ENDED, QUEUED, RUNNING, new_task, task_store
 
@@ -58,9 +58,9 @@ async def claim_soon(tasks: TaskStore, seconds: float) -> TaskRecord:
     """Claim a task that becomes claimable within some seconds. The machine may be slow."""
     with trio.fail_after(3 * seconds + 20):
         while True:
-            found = await tasks.claim({"dig": 1})
-            if found is not None:
-                return found
+            claimed_task = await tasks.claim({"dig": 1})
+            if claimed_task is not None:
+                return claimed_task
             await trio.sleep(0.05)
 
 
@@ -87,7 +87,7 @@ async def test_any_process_answers_and_only_the_holder_works(shared: SharedTasks
 
 async def test_changes_are_announced_to_other_processes(shared: SharedTasks) -> None:
     async with shared.open() as one, shared.open() as two:
-        changed, queued = Heard(two, task_topic("a")), Heard(two, TASKS_TOPIC)
+        changed, queued = TopicListener(two, task_topic("a")), TopicListener(two, TASKS_TOPIC)
         await eventually(lambda: one.status().replicas == two.status().replicas == 2, "they know each other")
         # The subscription may begin later.
         await trio.sleep(0.3)
@@ -119,18 +119,18 @@ async def test_claims_of_two_processes_at_once_get_each_task_once(shared: Shared
 
 async def test_process_that_closes_gives_its_tasks_back(shared: SharedTasks) -> None:
     async with shared.open() as one:
-        heard = Heard(one, TASKS_TOPIC)
+        listener = TopicListener(one, TASKS_TOPIC)
         async with shared.open() as two:
             await eventually(lambda: one.status().replicas == 2, "it knows the other")
             await trio.sleep(0.3)
             mine = await task_store(one).create(new_task("mine", "sow", state=RUNNING))
             held = await task_store(two).create(new_task("a", state=RUNNING))
             assert await task_store(one).claim({"dig": 0}) is None
-            heard.messages.clear()
-        found = await claim_soon(task_store(one), 1.0)
-        assert (found.id, found.fence) == ("a", 2)
-        assert found.generation > held.generation
-        await eventually(lambda: TASK_QUEUED in heard.messages or None in heard.messages, "it is announced")
+            listener.messages.clear()
+        claimed_task = await claim_soon(task_store(one), 1.0)
+        assert (claimed_task.id, claimed_task.fence) == ("a", 2)
+        assert claimed_task.generation > held.generation
+        await eventually(lambda: TASK_QUEUED in listener.messages or None in listener.messages, "it is announced")
         assert await task_store(one).save(mine, held=True) is not None
 
 
@@ -143,15 +143,17 @@ async def test_tasks_of_a_killed_process_are_claimed_again(shared: SharedTasks) 
             assert await other.ask("create b sow") == "b 1"
             await eventually(lambda: stores.status().replicas == 2, "it knows the other")
             assert await tasks.claim({"dig": 1, "sow": 1}) is None
-            heard = Heard(stores, TASKS_TOPIC)
+            listener = TopicListener(stores, TASKS_TOPIC)
             await trio.sleep(0.3)
-            heard.messages.clear()
+            listener.messages.clear()
             other.process.kill()
             killed = trio.current_time()
             # Announced without a claim of this process.
-            await eventually(lambda: TASK_QUEUED in heard.messages, "the tasks are announced", 3 * shared.takeover + 20)
-            found = await claim_soon(tasks, shared.takeover)
-            assert (found.id, found.fence, found.data) == ("a", 2, b"data")
+            await eventually(
+                lambda: TASK_QUEUED in listener.messages, "the tasks are announced", 3 * shared.takeover + 20
+            )
+            claimed_task = await claim_soon(tasks, shared.takeover)
+            assert (claimed_task.id, claimed_task.fence, claimed_task.data) == ("a", 2, b"data")
             elapsed = trio.current_time() - killed
             assert elapsed <= shared.takeover, f"{elapsed:.1f} s"
             again = await tasks.claim({"sow": 1})
@@ -176,13 +178,13 @@ async def test_tasks_of_a_process_that_is_suspended_are_claimed_again(shared: Sh
                 other.process.send_signal(signal.SIGCONT)
                 assert await other.ask("end") == "a 1"
                 return
-            found = await claim_soon(tasks, shared.takeover)
-            assert (found.id, found.fence, found.data) == ("a", 2, b"save")
+            claimed_task = await claim_soon(tasks, shared.takeover)
+            assert (claimed_task.id, claimed_task.fence, claimed_task.data) == ("a", 2, b"save")
             other.process.send_signal(signal.SIGCONT)
             assert await other.ask("save") == "none"
             assert await other.ask("end") == "none"
-            assert await tasks.load("a") == found
-            assert await tasks.save(evolve(found, state=ENDED), held=True) is not None
+            assert await tasks.load("a") == claimed_task
+            assert await tasks.save(evolve(claimed_task, state=ENDED), held=True) is not None
             # It is back.
             await tasks.create(new_task("b"))
             assert await other.ask("claim dig 1") == "b 1"
@@ -212,9 +214,9 @@ async def test_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTasks
 
         async def claim(delay: float) -> None:
             with trio.move_on_after(delay):
-                found = await tasks.claim({"dig": 0})
-                assert found is not None
-                claimed.add(found.id)
+                claimed_task = await tasks.claim({"dig": 0})
+                assert claimed_task is not None
+                claimed.add(claimed_task.id)
 
         async with trio.open_nursery() as nursery:
             for at in range(20):

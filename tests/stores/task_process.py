@@ -73,17 +73,17 @@ def described(record: TaskRecord | None) -> str:
 
 
 async def race(tasks: TaskStore, tool: str, limit: int, count: int) -> str:
-    found: list[str] = []
+    results: list[str] = []
 
     async def claim() -> None:
         record = await tasks.claim({tool: limit})
         if record is not None:
-            found.append(record.id)
+            results.append(record.id)
 
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(claim)
-    return " ".join(found)
+    return " ".join(results)
 
 
 async def serve(url: str, settings: str) -> None:

@@ -1,7 +1,7 @@
 """The contract of every store of tasks: states, fences, limits, pages, expiry, messages.
 
 A test module of an engine imports these functions and has two fixtures: ``tasks_opener``, which opens the stores with
-some bounds, and ``passing``, which lets time pass.
+some bounds, and ``store_time``, which lets time pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcptrio.abc import (
 )
 from mcptrio.errors import Overloaded, StoreFailed
 
-from .shared_contract import Heard
+from .shared_contract import TopicListener
 
 __all__ = [
     "ENDED",
@@ -68,9 +68,9 @@ def new_task(id: str, tool: str = "dig", *, owner: str = "ada", state: TaskState
 
 
 async def claimed(tasks: TaskStore, tools: dict[str, int] | None = None) -> TaskRecord:
-    found = await tasks.claim({"dig": 0} if tools is None else tools)
-    assert found is not None
-    return found
+    claimed_task = await tasks.claim({"dig": 0} if tools is None else tools)
+    assert claimed_task is not None
+    return claimed_task
 
 
 async def saved(tasks: TaskStore, record: TaskRecord, **changes: Any) -> TaskRecord:
@@ -121,9 +121,14 @@ async def test_task_is_claimed_once_and_the_oldest_first(tasks_opener: TasksOpen
 
         assert await tasks.claim({}) is None
         assert await tasks.claim({"unknown": 0}) is None
-        found = await claimed(tasks, {"sow": 0, "dig": 0})
-        assert (found.id, found.state, found.fence, found.generation) == ("a", RUNNING, 1, 2)
-        assert await tasks.load("a") == found
+        claimed_task = await claimed(tasks, {"sow": 0, "dig": 0})
+        assert (claimed_task.id, claimed_task.state, claimed_task.fence, claimed_task.generation) == (
+            "a",
+            RUNNING,
+            1,
+            2,
+        )
+        assert await tasks.load("a") == claimed_task
         assert [(await claimed(tasks, {"dig": 0, "sow": 0})).id for _ in range(2)] == ["b", "c"]
         assert await tasks.claim({"dig": 0, "sow": 0}) is None
         assert (await claimed(tasks, {"rake": 1})).id == "d"
@@ -286,35 +291,35 @@ async def test_names_may_contain_anything(tasks_opener: TasksOpener) -> None:
             await tasks.create(new_task(name, name, owner=name))
         for name in hostile:
             assert [each.id for each in await tasks.list(name)] == [name]
-            found = await claimed(tasks, {name: 1})
-            assert (found.id, found.tool, found.owner) == (name, name, name)
-            assert await tasks.load(name) == found
+            claimed_task = await claimed(tasks, {name: 1})
+            assert (claimed_task.id, claimed_task.tool, claimed_task.owner) == (name, name, name)
+            assert await tasks.load(name) == claimed_task
         assert [each.tool for each in await tasks.queues()] == sorted(hostile)
         assert await tasks.load("a\x00b") is None
         assert await tasks.load("x" * 100_000) is None
 
 
 async def test_claims_at_once_get_each_task_once(tasks_opener: TasksOpener) -> None:
-    found: list[TaskRecord | None] = []
+    results: list[TaskRecord | None] = []
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         for at in range(30):
             await tasks.create(new_task(f"{at}"))
 
         async def claim() -> None:
-            found.append(await tasks.claim({"dig": 20}))
+            results.append(await tasks.claim({"dig": 20}))
 
         async with trio.open_nursery() as nursery:
             for _ in range(50):
                 nursery.start_soon(claim)
-        assert found.count(None) == 30
-        assert {each.id for each in found if each is not None} == {f"{at}" for at in range(20)}
+        assert results.count(None) == 30
+        assert {each.id for each in results if each is not None} == {f"{at}" for at in range(20)}
 
 
 async def test_changes_are_announced(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
-        changed, queued = Heard(stores, task_topic("a")), Heard(stores, TASKS_TOPIC)
+        changed, queued = TopicListener(stores, task_topic("a")), TopicListener(stores, TASKS_TOPIC)
         await tasks.create(new_task("b", state=RUNNING))
         await tasks.create(new_task("a"))
         assert queued.count(TASK_QUEUED) == 1

@@ -473,7 +473,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
 
 
 async def test_setting_the_clock_changes_no_age(file: Path) -> None:
-    """Neither in the process that has the file open nor in one that opens it later."""
+    """This holds in the process that has the file open, and in one that opens it later."""
     wall, steady = [2e9], [1000.0]
 
     def clock() -> WallClock:

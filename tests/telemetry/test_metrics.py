@@ -107,9 +107,13 @@ async def test_requests_are_measured_with_bounded_labels() -> None:
                 await client.call_tool(name)
         await client.call_tool("order")
         await client.read_resource("shop://hunter22")
-        found, page = samples(metrics), metrics.text().decode()
+        metric_samples, page = samples(metrics), metrics.text().decode()
 
-    calls = {key[1]: value for key, value in found.items() if key[0] == "mcp_server_operation_duration_seconds_count"}
+    calls = {
+        key[1]: value
+        for key, value in metric_samples.items()
+        if key[0] == "mcp_server_operation_duration_seconds_count"
+    }
     call, pipe = ("tools/call", "2026-07-28"), ("pipe",)
     assert calls["price", *call, *pipe] == 1
     assert calls["tool_error", "price", *call, *pipe] == 1
@@ -124,13 +128,13 @@ async def test_gauges_are_those_of_the_moment() -> None:
     async with measured(shop := Shop()) as (client, metrics), trio.open_nursery() as nursery:
         nursery.start_soon(client.call_tool, "hang")
         await shop.entered.wait()
-        found = samples(metrics)
+        metric_samples = samples(metrics)
         nursery.cancel_scope.cancel()
 
-    assert found["mcptrio_requests_in_flight", ()] == 1
-    assert found["mcptrio_sessions", ("memory",)] == 1
-    assert found["mcptrio_plugins", ("running",)] == 1
-    assert {name for name, _ in found} >= {
+    assert metric_samples["mcptrio_requests_in_flight", ()] == 1
+    assert metric_samples["mcptrio_sessions", ("memory",)] == 1
+    assert metric_samples["mcptrio_plugins", ("running",)] == 1
+    assert {name for name, _ in metric_samples} >= {
         *("mcptrio_streams", "mcptrio_handlers_parked", "mcptrio_tasks", "mcptrio_threads", "mcptrio_outbox_fill"),
         *("mcptrio_store_queue", "mcptrio_event_loop_lag_seconds", "mcptrio_io_bytes_total"),
     }
@@ -147,11 +151,11 @@ def test_label_has_a_bounded_number_of_values() -> None:
         )
     measures.request_refused("tools/call", "memory")
 
-    found = samples(metrics)
-    counts = [key for key in found if key[0] == "mcp_server_operation_duration_seconds_count"]
+    metric_samples = samples(metrics)
+    counts = [key for key in metric_samples if key[0] == "mcp_server_operation_duration_seconds_count"]
     assert len(counts) == MAX_VALUES + 1
-    assert sum(found[key] for key in counts if "other" in key[1]) == 50
-    assert found["mcptrio_requests_rejected_total", ("memory",)] == 1
+    assert sum(metric_samples[key] for key in counts if "other" in key[1]) == 50
+    assert metric_samples["mcptrio_requests_rejected_total", ("memory",)] == 1
     assert "ada" not in metrics.text().decode()
 
 

@@ -37,8 +37,8 @@ def ask(
 
 
 def refused(page: str) -> dict[str, int]:
-    found = re.findall(r'(?m)^mcptrio_http_refused_total\{mcptrio_reason="(\w+)"\} (\d+)', page)
-    return {reason: int(count) for reason, count in found}
+    matches = re.findall(r'(?m)^mcptrio_http_refused_total\{mcptrio_reason="(\w+)"\} (\d+)', page)
+    return {reason: int(count) for reason, count in matches}
 
 
 def test_page_is_as_open_as_an_endpoint_without_authentication(folder: Path) -> None:
@@ -103,10 +103,10 @@ def test_refusals_of_the_endpoint_and_of_the_engine_are_counted(folder: Path) ->
 
 
 def test_page_needs_a_port_if_the_server_has_none(folder: Path) -> None:
-    done = run("serve", "--stdio", "--plugin=shop.py", "--metrics", cwd=folder)
+    result = run("serve", "--stdio", "--plugin=shop.py", "--metrics", cwd=folder)
 
-    assert done.returncode == 2
-    assert "--metrics: expected a port, because stdio has no HTTP port, got none" in done.stderr
+    assert result.returncode == 2
+    assert "--metrics: expected a port, because stdio has no HTTP port, got none" in result.stderr
 
 
 def _plain(headers: Mapping[str, str]) -> dict[str, str]:

@@ -124,10 +124,10 @@ def test_level_is_coloured_on_a_terminal(shop: Path, environ: dict[str, str]) ->
     env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | environ
     subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs, env=env, timeout=DEADLINE)
     os.close(theirs)
-    shown = os.read(ours, 65536)
+    output = os.read(ours, 65536)
     os.close(ours)
 
-    assert (b"\x1b[33mWARNING\x1b[0m" in shown) == ("NO_COLOR" not in environ)
+    assert (b"\x1b[33mWARNING\x1b[0m" in output) == ("NO_COLOR" not in environ)
 
 
 def test_name_of_a_client_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:

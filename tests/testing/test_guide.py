@@ -34,11 +34,11 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *command: str, status: int = 0) -> str:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    assert result.returncode == status, result.stdout + result.stderr
+    return result.stdout
 
 
 def pytest_in(folder: Path, *options: str, status: int = 0) -> str:

@@ -12,7 +12,7 @@ from mcptrio.testing import KillableServer, Script, ServerSpec, cases_of, open_k
 __all__: list[str] = []
 
 
-class Works:
+class RecordingPlugin:
     """A plugin that notes what it has done."""
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class Works:
 
 
 @pytest.fixture
-def works() -> Works:
-    return Works()
+def works() -> RecordingPlugin:
+    return RecordingPlugin()
 
 
 @pytest.fixture
-def mcp_plugins(works: Works) -> list[object]:
+def mcp_plugins(works: RecordingPlugin) -> list[object]:
     return [works]
 
 
@@ -71,7 +71,7 @@ async def begin(tasks: KillableServer, name: str, **arguments: object) -> str:
     return id
 
 
-async def test_unknown_effect_is_repeated_only_if_it_may_be(mcp_tasks: KillableServer, works: Works) -> None:
+async def test_unknown_effect_is_repeated_only_if_it_may_be(mcp_tasks: KillableServer, works: RecordingPlugin) -> None:
     once = await begin(mcp_tasks, "pay", repeatable=False)
     again = await begin(mcp_tasks, "pay", repeatable=True)
     await trio.sleep(500)
@@ -136,7 +136,7 @@ def test_other_transports_are_refused() -> None:
 
 def test_without_pytest() -> None:
     async def main() -> None:
-        async with open_killable(ServerSpec(plugins=[Works()])) as tasks:
+        async with open_killable(ServerSpec(plugins=[RecordingPlugin()])) as tasks:
             id = await begin(tasks, "ask")
             await tasks.kill()
             assert (await (await tasks.resume()).task(id).state()).id == id

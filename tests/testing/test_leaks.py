@@ -116,7 +116,7 @@ def run(directory: Path, tests: str, *, grace: float = 30.0) -> tuple[int, str]:
     (directory / "conftest.py").write_text(CONFTEST % grace)
     (directory / "test_it.py").write_text(tests)
     (directory / "pytest.ini").write_text("[pytest]\n")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rE", "-p", "no:cacheprovider", directory],
         cwd=directory,
         env={**os.environ, "COLUMNS": "400"},
@@ -126,7 +126,7 @@ def run(directory: Path, tests: str, *, grace: float = 30.0) -> tuple[int, str]:
         timeout=180,
         check=False,
     )
-    return done.returncode, done.stdout
+    return result.returncode, result.stdout
 
 
 @pytest.mark.usefixtures("adopted")

@@ -102,14 +102,14 @@ def test_plugin_loads_few_modules_in_a_project_without_its_tests(tmp_path: Path)
         "    print('LOADED', *sorted(name for name in sys.modules if name.partition('.')[0] in ours))\n"
     )
     (tmp_path / "test_it.py").write_text("def test(): pass\n")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:trio", "-s"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    [loaded] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LOADED")]
+    [loaded] = [line.split()[1:] for line in result.stdout.splitlines() if line.startswith("LOADED")]
 
     ground = ("ground", "ground.lazy_names", "ground.tracebacks", "ground.version")
     ours = ("errors", *ground, "testing", "testing.plugin")

@@ -96,8 +96,8 @@ def test_modules_that_cannot_be_imported_by_name_are_loaded_from_their_file(
     code += "print(p.plugins[0].word, p.plugins[1].__file__)"
 
     with pickle_spec(ServerSpec(plugins=[module.Plugin(), module])) as parcel:
-        done = subprocess.run([sys.executable, "-c", code, parcel], capture_output=True, text=True, check=True)
-    assert done.stdout == f"hello {file}\n"
+        result = subprocess.run([sys.executable, "-c", code, parcel], capture_output=True, text=True, check=True)
+    assert result.stdout == f"hello {file}\n"
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_name_with_several_addresses_listens_on_all_with_one_port() -> None:
         ("unix:", "expected the path of a socket"),
         ("unix:@abstract", "expected the path of a socket"),
         ("unix:/nowhere/at/all/mcp.sock", "No such file or directory"),
-        ("unix:/" + "x" * 120, "the path has 121 bytes, the maximum is 1"),
+        ("unix:/" + "x" * 120, "expected a path of at most 10[37] bytes, got 121"),
         ("fd:", "expected a number"),
         ("fd:-1", "expected a number"),
         ("fd:three", "expected a number"),
@@ -173,10 +173,10 @@ def test_permissions_apply_from_the_creation_of_the_socket(tmp_path: Path) -> No
     """Another thread checks all the time, while the umask of the process would allow everything."""
     path = tmp_path / "mcp.sock"
     seen: set[int] = set()
-    done = threading.Event()
+    finished = threading.Event()
 
     def look() -> None:
-        while not done.is_set():
+        while not finished.is_set():
             try:
                 seen.add(stat.S_IMODE(path.lstat().st_mode))
             except FileNotFoundError:
@@ -192,7 +192,7 @@ def test_permissions_apply_from_the_creation_of_the_socket(tmp_path: Path) -> No
             while not seen:
                 pass
     finally:
-        done.set()
+        finished.set()
         looker.join()
         os.umask(before)
 
@@ -205,10 +205,10 @@ def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     refused: list[OSError] = []
     made = threading.Event()
-    done = threading.Event()
+    finished = threading.Event()
 
     def look() -> None:
-        while not done.is_set():
+        while not finished.is_set():
             try:
                 with connected(str(path)):
                     made.set()
@@ -227,7 +227,7 @@ def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
         kept.append(listen(f"unix:{path}"))
         assert made.wait(30)
     finally:
-        done.set()
+        finished.set()
         looker.join()
         for listening in kept:
             listening.close()
@@ -378,7 +378,7 @@ for each in listening.sockets:
 
 @unix_only
 def test_sockets_passed_by_systemd_are_served() -> None:
-    """As systemd passes them: descriptors from 3 on, and the process id in LISTEN_PID."""
+    """systemd passes them as descriptors from 3 on, with the process id in LISTEN_PID."""
     with closing(listen("127.0.0.1:0")) as one, closing(listen("127.0.0.1:0")) as two:
         command = f'exec 3<&{one.sockets[0].fileno()} 4<&{two.sockets[0].fileno()}; exec {sys.executable} -c "$0" 0'
         child = subprocess.Popen(

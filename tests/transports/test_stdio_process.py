@@ -161,7 +161,7 @@ def test_output_and_errors_can_share_a_pipe() -> None:
 
 
 def test_thread_blocked_in_a_read_does_not_delay_the_exit() -> None:
-    """As on systems where pipes cannot be polled. The peer keeps the pipe open."""
+    """On systems where pipes cannot be polled, a thread reads them. The peer keeps the pipe open."""
     body = """
             await channel.send([Response(each.id, each.params or {}) for each in received])
             with trio.move_on_after(0.1):

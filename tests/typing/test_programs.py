@@ -27,8 +27,8 @@ def check(*files: Path, cache: Path, path: Path = ROOT) -> str:
     """Return what ``mypy --strict`` says of the files, whose modules are also looked for in ``path``."""
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), *map(str, files)]
     env = {**os.environ, "MYPYPATH": str(path)}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False, env=env)
-    return done.stdout + done.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False, env=env)
+    return result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)

@@ -301,7 +301,7 @@ def _warn_of_changes(server: Server, lock: ToolLock, selection: PluginSelection)
         lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, selection)
     ):
         # A new version is expected after an upgrade; only changed tools are worth a warning.
-        if not change.is_of_version:
+        if not change.is_version_change:
             _log.warning("differs from %s: %s", LOCK, change)
 
 

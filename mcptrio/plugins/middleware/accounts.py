@@ -1,4 +1,4 @@
-"""The account of one caller: its rate and its quotas for longer times.
+"""The account of one caller: its rate, and its quotas for longer periods.
 
 :mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller. A request is counted in all of them, or in none if it
 is refused.

@@ -50,8 +50,8 @@ def show_value(value: Any) -> str:
         return "a very large integer" if isinstance(value, int) and value.bit_length() > 128 else json.dumps(value)
     if isinstance(value, str):
         # unicode_escape, because control characters must not reach a terminal or a log.
-        shown = value[:_MAX_QUOTED_CHARS].encode("unicode_escape").decode("ascii").replace('"', '\\"')
-        return f'"{shown}…"' if len(value) > _MAX_QUOTED_CHARS else f'"{shown}"'
+        escaped = value[:_MAX_QUOTED_CHARS].encode("unicode_escape").decode("ascii").replace('"', '\\"')
+        return f'"{escaped}…"' if len(value) > _MAX_QUOTED_CHARS else f'"{escaped}"'
     if isinstance(value, Sequence):
         return "an array"
     if isinstance(value, Mapping):

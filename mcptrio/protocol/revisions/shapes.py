@@ -39,8 +39,8 @@ def camel(name: str) -> str:
 def step(name: str) -> str:
     """Return one step of a path: ``.name`` or ``["any name"]``."""
     # show_value() shortens the name, because the peer may have chosen it.
-    shown = show_value(name)
-    return f".{name}" if name.isidentifier() and shown == f'"{name}"' else f"[{shown}]"
+    quoted = show_value(name)
+    return f".{name}" if name.isidentifier() and quoted == f'"{name}"' else f"[{quoted}]"
 
 
 def is_type(cls: Any) -> Callable[[Any], bool]:

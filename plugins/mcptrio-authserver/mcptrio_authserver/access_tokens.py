@@ -99,4 +99,4 @@ def find_access_token(ledger: Ledger, config: Config, token: str, now: float) ->
 
 def revoke_access_token(ledger: Ledger, claims: Mapping[str, Any]) -> None:
     """Revoke one token; its grant stays."""
-    ledger.put("revoked", str(claims["jti"]), {}, until=float(claims["exp"]), most=_MAX_REVOKED)
+    ledger.put("revoked", str(claims["jti"]), {}, until=float(claims["exp"]), max_records=_MAX_REVOKED)

@@ -66,7 +66,7 @@ def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str
         value,
         until=now + config.session_lifetime,
         group=user.name,
-        most=_MAX_SESSIONS_OF_USER,
+        max_records=_MAX_SESSIONS_OF_USER,
     )
     return cookie
 

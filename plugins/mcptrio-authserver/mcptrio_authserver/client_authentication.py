@@ -105,7 +105,7 @@ def authenticate_client(
     if client is not None and client.is_public and credentials.method == "none":
         return client
     # Limited, because secrets that operators choose may have less than 256 bits.
-    rate = Rate(kind="client", most=config.login_attempts * 10, seconds=config.login_window)
+    rate = Rate(kind="client", max_attempts=config.login_attempts * 10, seconds=config.login_window)
     key = f"{address_key(address)} {digest_of(credentials.client_id)}"
     if (wait := count_attempt(ledger, rate, key, now)) > 0:
         raise too_often(wait)

@@ -42,7 +42,7 @@ _FAILURE_CACHE_SECONDS: Final = 60.0
 # Documents in the cache. When full, the oldest is evicted and fetched again when needed.
 _MAX_DOCUMENTS: Final = 1000
 # One address cannot make this server send unlimited requests to others.
-_RATE: Final = Rate(kind="document", most=30, seconds=60)
+_RATE: Final = Rate(kind="document", max_attempts=30, seconds=60)
 
 
 @frozen(kw_only=True)
@@ -111,10 +111,12 @@ def cache_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusa
             client_id,
             {"problem": fetched.description},
             until=now + _FAILURE_CACHE_SECONDS,
-            most=_MAX_DOCUMENTS,
+            max_records=_MAX_DOCUMENTS,
         )
     else:
-        ledger.put("document", client_id, fetched.client.record(), until=now + fetched.lifetime, most=_MAX_DOCUMENTS)
+        ledger.put(
+            "document", client_id, fetched.client.record(), until=now + fetched.lifetime, max_records=_MAX_DOCUMENTS
+        )
 
 
 def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedClient]:

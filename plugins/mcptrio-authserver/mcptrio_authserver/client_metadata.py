@@ -134,13 +134,13 @@ def _scopes(document: Mapping[str, Any]) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(scope.split())) or None
 
 
-def _texts(document: Mapping[str, Any], name: str, most: int) -> tuple[str, ...] | None:
+def _texts(document: Mapping[str, Any], name: str, max_items: int) -> tuple[str, ...] | None:
     value = document.get(name)
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > most or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or len(value) > max_items or not all(isinstance(each, str) for each in value):
         error = "invalid_redirect_uri" if name == "redirect_uris" else "invalid_client_metadata"
-        raise Refusal(error, f"{name}: expected a list of at most {most} texts")
+        raise Refusal(error, f"{name}: expected a list of at most {max_items} texts")
     return tuple(value)
 
 

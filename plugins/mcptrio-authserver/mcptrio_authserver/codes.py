@@ -87,7 +87,12 @@ def issue_code(
         upstream=upstream,
     )
     ledger.put(
-        "code", digest_of(code), asdict(value), until=now + config.code_lifetime, group=subject, most=_MAX_CODES_OF_USER
+        "code",
+        digest_of(code),
+        asdict(value),
+        until=now + config.code_lifetime,
+        group=subject,
+        max_records=_MAX_CODES_OF_USER,
     )
     return code
 
@@ -127,7 +132,9 @@ def redeem_code(
     code = AuthorizationCode(**{**record, "scopes": tuple(record["scopes"])})
     # Used up before the checks below: a wrong verifier must not be tried twice.
     ledger.delete("code", digest)
-    ledger.put("spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, most=1000)
+    ledger.put(
+        "spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, max_records=1000
+    )
     if code.client_id != client.id:
         raise Refusal("invalid_grant", "code: expected a valid code of this client")
     # OAuth 2.1 omits the redirect URI here; if a client sends it, it has to match.

@@ -78,7 +78,7 @@ class TokenGrant:
         return cls(**{**before, **record, "scopes": tuple(record["scopes"])})
 
     def save(self, ledger: Ledger, config: Config) -> None:
-        ledger.put("grant", self.id, asdict(self), until=self.ends, group=self.subject, most=config.max_grants)
+        ledger.put("grant", self.id, asdict(self), until=self.ends, group=self.subject, max_records=config.max_grants)
 
 
 def begin_grant(ledger: Ledger, config: Config, grant: TokenGrant, now: float) -> str:
@@ -161,6 +161,6 @@ def _issue(ledger: Ledger, config: Config, grant: TokenGrant, now: float) -> str
         {"grant": grant.id, "used": None},
         until=until,
         group=grant.id,
-        most=_MAX_USED_TOKENS,
+        max_records=_MAX_USED_TOKENS,
     )
     return token

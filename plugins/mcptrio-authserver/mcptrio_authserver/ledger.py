@@ -21,7 +21,14 @@ class Ledger(Protocol):
     def get(self, kind: str, key: str) -> Mapping[str, Any] | None: ...
 
     def put(
-        self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
+        self,
+        kind: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        until: float,
+        group: str = "",
+        max_records: int | None = None,
     ) -> None:
         """Store a record; replaces one with the same key.
 
@@ -31,7 +38,7 @@ class Ledger(Protocol):
             value: The value of the record, as JSON.
             until: The time at which the record expires, in seconds since 1970.
             group: Another property by which it can be found.
-            most: The number of records of this kind in this group; above it the oldest are deleted.
+            max_records: The number of records of this kind in this group. If there are more, the oldest are deleted.
         """
         ...
 

@@ -48,7 +48,7 @@ def _counters(config: Config, name: str, address: str | None) -> list[tuple[Rate
     # The order matters: an attempt that one counter rejects is not counted by the next, so no one address can lock a
     # user out everywhere.
     return [
-        (Rate(kind="login-address", most=wide, seconds=config.login_window), source),
-        (Rate(kind="login", most=narrow, seconds=config.login_window), f"{user} {source}"),
-        (Rate(kind="login-user", most=wide, seconds=config.login_window), user),
+        (Rate(kind="login-address", max_attempts=wide, seconds=config.login_window), source),
+        (Rate(kind="login", max_attempts=narrow, seconds=config.login_window), f"{user} {source}"),
+        (Rate(kind="login-user", max_attempts=wide, seconds=config.login_window), user),
     ]

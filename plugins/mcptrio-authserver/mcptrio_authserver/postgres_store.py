@@ -233,11 +233,18 @@ class _Records:
         return None if row is None else _load(row[0])
 
     def put(
-        self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
+        self,
+        kind: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        until: float,
+        group: str = "",
+        max_records: int | None = None,
     ) -> None:
         self._connection.execute(_PUT, (kind, key.encode(), group.encode(), orjson.dumps(dict(value)), until))
-        if most is not None:
-            self._connection.execute(_TRIM, (kind, group.encode(), most))
+        if max_records is not None:
+            self._connection.execute(_TRIM, (kind, group.encode(), max_records))
 
     def delete(self, kind: str, key: str) -> bool:
         return self._connection.execute(_DELETE, (kind, key.encode())).rowcount > 0

@@ -83,7 +83,7 @@ def cache_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) 
     else:
         before: Mapping[str, Any] = ledger.get("keys", url) or {"keys": {"keys": []}, "until": now + _REFRESH_INTERVAL}
         value = {**before, "then": now}
-    ledger.put("keys", url, value, until=float(value["until"]), most=_MAX_KEY_SETS)
+    ledger.put("keys", url, value, until=float(value["until"]), max_records=_MAX_KEY_SETS)
 
 
 def cached_keys(ledger: Ledger, url: str) -> KeySet:

@@ -26,12 +26,12 @@ class Rate:
 
     Args:
         kind: The name of the limit.
-        most: Attempts in a window.
+        max_attempts: Attempts in a window.
         seconds: Length of the window, which begins with the first attempt.
     """
 
     kind: str
-    most: int
+    max_attempts: int
     seconds: float
 
 
@@ -43,9 +43,9 @@ def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
     """
     record = ledger.get(f"rate:{rate.kind}", key)
     count, end = (record["count"], record["end"]) if record is not None else (0, now + rate.seconds)
-    if count >= rate.most:
+    if count >= rate.max_attempts:
         return max(0.001, float(end) - now)
-    ledger.put(f"rate:{rate.kind}", key, {"count": count + 1, "end": end}, until=end, most=_MAX_COUNTERS)
+    ledger.put(f"rate:{rate.kind}", key, {"count": count + 1, "end": end}, until=end, max_records=_MAX_COUNTERS)
     return 0
 
 
@@ -59,7 +59,7 @@ def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
     record = ledger.get(f"rate:{rate.kind}", key)
     if record is not None:
         count, end = max(0, record["count"] - 1), record["end"]
-        ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, most=_MAX_COUNTERS)
+        ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, max_records=_MAX_COUNTERS)
 
 
 def address_key(address: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Dynamic client registration, limited by address and in number.
+"""Dynamic client registration, with a rate limit per address and a maximum number of clients.
 
 :mod:`.service` calls it for ``POST /register``.
 
@@ -43,7 +43,7 @@ def register_client(
         The body of the response, the only place that contains the secret.
 
     Raises:
-        Refusal: The registration is refused, for now or at all.
+        Refusal: The registration is refused, permanently or until the time in ``Retry-After``.
     """
     if not config.registration:
         raise Refusal(
@@ -51,7 +51,7 @@ def register_client(
             "dynamic registration is disabled; the operator has to register the client",
             status=403,
         )
-    rate = Rate(kind="register", most=config.registrations_per_hour, seconds=3600)
+    rate = Rate(kind="register", max_attempts=config.registrations_per_hour, seconds=3600)
     if (wait := count_attempt(ledger, rate, address_key(address), now)) > 0:
         raise too_often(wait)
     metadata = read_client_metadata(document, default_method="client_secret_basic", app_schemes=config.app_schemes)
@@ -76,7 +76,7 @@ def register_client(
     )
     # A flood of registrations evicts only unused clients, the oldest first; clients that a user has authorized stay.
     room = config.max_clients - used
-    ledger.put("client", client.id, client.record(), until=now + _UNUSED_SECONDS, group=_NEW, most=room)
+    ledger.put("client", client.id, client.record(), until=now + _UNUSED_SECONDS, group=_NEW, max_records=room)
     return _registration_response(config, client, metadata, secret)
 
 

@@ -151,18 +151,25 @@ class _Records:
         return None if row is None else _load(row[0])
 
     def put(
-        self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
+        self,
+        kind: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        until: float,
+        group: str = "",
+        max_records: int | None = None,
     ) -> None:
         self._connection.execute(
             "INSERT INTO records (kind, key, grp, value, until) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT (kind, key) DO UPDATE SET grp = excluded.grp, value = excluded.value, until = excluded.until",
             (kind, key, group, orjson.dumps(dict(value)), until),
         )
-        if most is not None:
+        if max_records is not None:
             self._connection.execute(
                 "DELETE FROM records WHERE id IN ("
                 "SELECT id FROM records WHERE kind = ? AND grp = ? ORDER BY id DESC LIMIT -1 OFFSET ?)",
-                (kind, group, most),
+                (kind, group, max_records),
             )
 
     def delete(self, kind: str, key: str) -> bool:
@@ -255,7 +262,7 @@ def _make(path: Path) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the file has its tables.
+    """Return True if the file has the tables of this store, and False if it is new.
 
     Raises:
         StoreFailed: The file belongs to another program, or a newer version has created it.

@@ -44,7 +44,7 @@ async def open_store(
         try:
             from .postgres_store import open_postgres_store
         except ImportError as error:
-            raise _missing(error) from error
+            raise _missing_extra(error) from error
         async with open_postgres_store(ledger, clock=clock) as store:
             yield store
 
@@ -64,11 +64,11 @@ async def migrate_store(ledger: LedgerSettings) -> list[str]:
     try:
         from .postgres_store import migrate_postgres_store
     except ImportError as error:
-        raise _missing(error) from error
+        raise _missing_extra(error) from error
     return await migrate_postgres_store(ledger)
 
 
-def _missing(error: ImportError) -> ConfigError:
+def _missing_extra(error: ImportError) -> ConfigError:
     return ConfigError(
         f"ledger: expected the extra for PostgreSQL: pip install 'mcptrio-authserver[postgres]' ({error})"
     )

@@ -114,7 +114,7 @@ def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest
     grant = find_refreshed(ledger, token, requester.client.id, now)
     if grant.upstream is None:
         return None
-    # To the provider, its own refresh token is stolen if two requests use it, so it ends the login.
+    # If two requests send the provider's refresh token, the provider treats the token as stolen and ends the login.
     if ledger.get("renewing", digest_of(token)) is not None:
         description = "refresh_token: another request is using it"
         raise Refusal("temporarily_unavailable", description, status=503, headers={"Retry-After": "2"})
@@ -124,7 +124,7 @@ def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest
 
 
 def end_renewal(ledger: Ledger, request: TokenRequest) -> None:
-    """Let other requests use a refresh token after a failed request to the provider."""
+    """Allow other requests to use a refresh token again, after a failed request to the provider."""
     ledger.delete("renewing", digest_of(request.form.get("refresh_token", "")))
 
 
@@ -186,15 +186,15 @@ def _redeem(
     client: RegisteredClient,
     dpop_key: str | None,
     code: AuthorizationCode,
-    text: str,
+    code_text: str,
     now: float,
 ) -> dict[str, Any]:
     refreshes = "refresh_token" in client.grant_types
-    ends = now + (config.refresh_lifetime if refreshes else config.access_lifetime)
-    upstream = open_tokens(code.upstream, text) if code.upstream is not None else None
+    grant_end = now + (config.refresh_lifetime if refreshes else config.access_lifetime)
+    upstream = open_tokens(code.upstream, code_text) if code.upstream is not None else None
     # Without a refresh token, the provider can confirm the login only while its access token is valid.
     if upstream is not None and upstream.refresh is None:
-        ends = min(ends, upstream.ends)
+        grant_end = min(grant_end, upstream.ends)
     grant = TokenGrant(
         id=code.grant,
         client_id=client.id,
@@ -205,7 +205,7 @@ def _redeem(
         resource=code.resource,
         auth_time=code.auth_time,
         begun=now,
-        ends=ends,
+        ends=grant_end,
         # RFC 9449 section 5: the refresh tokens of a client that authenticates are bound to the client already.
         dpop_key=dpop_key if client.is_public else None,
         upstream_ends=upstream.ends if upstream is not None else None,
@@ -260,7 +260,7 @@ def _refresh(
 
 
 def _access_token(grant: TokenGrant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
-    ends = [grant.ends] if grant.upstream_ends is None else [grant.ends, grant.upstream_ends]
+    end_times = [grant.ends] if grant.upstream_ends is None else [grant.ends, grant.upstream_ends]
     return AccessToken(
         subject=grant.subject,
         client_id=grant.client_id,
@@ -269,5 +269,5 @@ def _access_token(grant: TokenGrant, scopes: tuple[str, ...], dpop_key: str | No
         grant=grant.id,
         dpop_key=dpop_key,
         auth_time=grant.auth_time,
-        until=min(ends),
+        until=min(end_times),
     )

@@ -56,7 +56,7 @@ _DEFAULT_LIFETIME_SECONDS: Final = 300.0
 # Longest lifetime in seconds.
 _MAX_LIFETIME_SECONDS: Final = 365 * 86_400.0
 # Logins that one address may start.
-_RATE: Final = Rate(kind="upstream_login", most=60, seconds=_LOGIN_SECONDS)
+_RATE: Final = Rate(kind="upstream_login", max_attempts=60, seconds=_LOGIN_SECONDS)
 # Longest subject in characters (OpenID Connect Core section 2).
 _MAX_SUBJECT_CHARS: Final = 255
 
@@ -167,7 +167,7 @@ def begin_upstream_login(
         raise too_often(wait)
     state, verifier = new_opaque(), new_opaque()
     login = UpstreamLogin(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
-    ledger.put("upstream_login", digest_of(state), asdict(login), until=now + _LOGIN_SECONDS, most=_MAX_LOGINS)
+    ledger.put("upstream_login", digest_of(state), asdict(login), until=now + _LOGIN_SECONDS, max_records=_MAX_LOGINS)
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     parameters = {
         "response_type": "code",

@@ -68,7 +68,7 @@ def read_users(path: Path) -> Mapping[str, User]:
             f"{path}: expected a file that only its owner may open (mode 600), got {stat.S_IMODE(mode):o}"
         )
     if len(content) > _MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: expected at most {_MAX_FILE_BYTES} bytes")
+        raise ConfigError(f"{path}: expected at most {_MAX_FILE_BYTES} bytes, got more")
     users: dict[str, User] = {}
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         if not line.strip() or line.startswith("#"):

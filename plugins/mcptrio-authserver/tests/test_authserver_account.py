@@ -28,8 +28,8 @@ async def test_user_lists_and_revokes_grants(site: Site) -> None:
         assert text in page.text
     assert "Write your notes" not in page.text
     [id] = grant_ids(page.text)
-    done = await site.submit(page, grant=id)
-    assert (done.status_code, done.headers["location"]) == (303, f"{site.issuer}/grants")
+    result = await site.submit(page, grant=id)
+    assert (result.status_code, result.headers["location"]) == (303, f"{site.issuer}/grants")
     assert grant_ids(await grants_page(site)) == []
     assert error_of(await site.refresh(tokens["refresh_token"])) == "invalid_grant"
     assert not await site.is_active(tokens["access_token"])
@@ -61,8 +61,8 @@ async def test_page_of_grants_requires_a_login(site: Site) -> None:
     assert grant_ids(page.text) == []
     wrong = await site.submit(page, username="ada", password="wrong")
     assert (wrong.status_code, "Wrong user name or password" in wrong.text) == (403, True)
-    done = await site.submit(wrong, username="ada", password=PASSWORD)
-    assert (done.status_code, done.headers["location"]) == (303, f"{site.issuer}/grants")
+    result = await site.submit(wrong, username="ada", password=PASSWORD)
+    assert (result.status_code, result.headers["location"]) == (303, f"{site.issuer}/grants")
     assert len(grant_ids(await grants_page(site))) == 1
 
 
@@ -97,9 +97,9 @@ async def test_user_logs_out_of_one_browser(site: Site) -> None:
     assert "ada" in page.text
     assert 'name="password"' not in (await site.authorize()).text, "opening the page is not enough"
 
-    done = await site.submit(page)
+    result = await site.submit(page)
 
-    assert (done.status_code, done.headers["location"]) == (303, f"{site.issuer}/logout")
+    assert (result.status_code, result.headers["location"]) == (303, f"{site.issuer}/logout")
     assert "logged out" in (await site.get(f"{site.issuer}/logout")).text
     assert 'name="password"' in (await site.authorize()).text
     site.http.cookies.clear()

@@ -185,7 +185,7 @@ async def test_name_of_the_cookie_contains_the_port(site: Site) -> None:
 
 
 async def test_refresh_token_is_valid_again_after_a_lost_response(site: Site) -> None:
-    """Also if two processes of the client have sent it at the same time."""
+    """This holds also if two processes of the client have sent it at the same time."""
     token = (await site.tokens())["refresh_token"]
     first = (await site.refresh(token)).json()
     site.clock.now += LEEWAY

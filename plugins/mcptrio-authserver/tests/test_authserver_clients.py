@@ -225,7 +225,7 @@ async def test_documents_are_fetched_only_from_configured_hosts(folder: Path, we
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://169.254.169.254/latest", "https://10.1.2.3/x"])
 async def test_document_in_a_private_network_is_not_fetched(folder: Path, url: str) -> None:
-    """With the shipped address policy, for a server with a public issuer."""
+    """The server has the shipped address policy and a public issuer."""
     async with opened(folder, issuer="https://login.example/auth") as site:
         page = await site.get(f"/auth/authorize?{site.query(client_id=url, resource=None)}")
 
@@ -234,7 +234,7 @@ async def test_document_in_a_private_network_is_not_fetched(folder: Path, url: s
 
 
 async def test_document_is_fetched_over_http_on_this_machine(folder: Path) -> None:
-    """For development: with the shipped address policy, for a server on this machine."""
+    """Developers need this. The server has the shipped address policy, and its issuer is on this machine."""
     documents: dict[str, bytes] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

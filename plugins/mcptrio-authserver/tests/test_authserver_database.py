@@ -149,11 +149,11 @@ async def test_transactions_do_not_wait_for_ever(folder: Path, own_postgres: Pos
 async def test_transaction_that_takes_too_long_is_rolled_back(folder: Path, own_postgres: PostgresServer) -> None:
     ledger = LedgerSettings(url=Secret(own_postgres.url), timeout=1.0, start_timeout=10)
     await prepared(ledger, folder)
-    begun, resumed = trio.Event(), trio.Event()
+    started, resumed = trio.Event(), trio.Event()
 
     def stand_still(ledger: Ledger) -> None:
         ledger.put("a", "1", {}, until=time.time() + 100)
-        trio.from_thread.run_sync(begun.set)
+        trio.from_thread.run_sync(started.set)
         trio.from_thread.run(resumed.wait)
         ledger.count("a")
 
@@ -165,7 +165,7 @@ async def test_transaction_that_takes_too_long_is_rolled_back(folder: Path, own_
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop)
-            await begun.wait()
+            await started.wait()
             await until_usable(other)
             resumed.set()
         assert await other.transact(count_of) == 0
@@ -224,9 +224,9 @@ async def test_operator_manages_users_grants_and_keys_in_the_database(folder: Pa
     options = ("--ledger", database.url.reveal(), "--prefix", database.prefix)
 
     async def output(*args: str) -> str:
-        done = await command(*args, *options)
-        assert (done.exit_code, done.stderr) == (0, ""), done.output
-        return done.stdout
+        result = await command(*args, *options)
+        assert (result.exit_code, result.stderr) == (0, ""), result.output
+        return result.stdout
 
     (folder / "users").unlink()
     assert await output("ledger", "migrate") == "everything is up to date\n"
@@ -254,6 +254,6 @@ async def test_invalid_commands_are_explained(postgres: PostgresServer, prefix: 
         (("grant", "list", "--ledger", "postgresql://db.example/x?sslmode=allow"), "ledger: expected sslmode"),
         (("user", "list", "--ledger", postgres.url, "--prefix", prefix), "run python -m mcptrio_authserver ledger"),
     ):
-        done = await command(*args)
-        assert done.exit_code in (1, 2)
-        assert problem in done.stderr
+        result = await command(*args)
+        assert result.exit_code in (1, 2)
+        assert problem in result.stderr

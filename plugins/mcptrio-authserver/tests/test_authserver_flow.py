@@ -34,9 +34,9 @@ async def test_user_logs_in_and_consents_and_the_client_gets_tokens(site: Site) 
     assert "Read your notes" in consent.text
     assert "127.0.0.1:9" in consent.text
     assert f"{site.url}/mcp" in consent.text
-    done = await site.submit(consent, decision="allow")
-    assert done.headers["location"].startswith(f"{REDIRECT}?")
-    answer = answer_of(done)
+    result = await site.submit(consent, decision="allow")
+    assert result.headers["location"].startswith(f"{REDIRECT}?")
+    answer = answer_of(result)
     assert (answer["state"], answer["iss"]) == ("xyz", site.issuer)
     response = await site.redeem(answer["code"])
     assert response.status_code == 200

@@ -101,7 +101,7 @@ async def test_oldest_records_of_a_group_are_evicted_over_the_limit(opener: Open
 
         def fill(ledger: Ledger) -> tuple[int, int, bool]:
             for number in range(10):
-                ledger.put("a", str(number), {}, until=clock.now + 10, group="g", most=3)
+                ledger.put("a", str(number), {}, until=clock.now + 10, group="g", max_records=3)
                 ledger.put("a", f"other {number}", {}, until=clock.now + 10, group="h")
             return ledger.count("a", "g"), ledger.count("a"), ledger.get("a", "9") is not None
 
@@ -109,7 +109,7 @@ async def test_oldest_records_of_a_group_are_evicted_over_the_limit(opener: Open
 
 
 async def test_counts_of_two_servers_at_once_are_all_counted(opener: Opener, clock: Clock) -> None:
-    rate = Rate(kind="x", most=40, seconds=60)
+    rate = Rate(kind="x", max_attempts=40, seconds=60)
     async with opener() as one, opener() as other:
         waits: list[float] = []
 
@@ -126,7 +126,7 @@ async def test_counts_of_two_servers_at_once_are_all_counted(opener: Opener, clo
 
 
 async def test_name_used_at_both_servers_at_once_is_used_once(opener: Opener, clock: Clock) -> None:
-    """As codes, proofs and assertions are used: a check, then a write, in one transaction."""
+    """Codes, proofs and assertions are used in this way: a check, then a write, in one transaction."""
     async with opener() as one, opener() as other:
         first: list[str] = []
 
@@ -186,7 +186,7 @@ async def test_successful_logins_do_not_lock_a_user_out(opener: Opener, clock: C
 
 async def test_successful_login_cancels_one_failed_attempt(opener: Opener, clock: Clock) -> None:
     config = Config()
-    rate = Rate(kind="x", most=1, seconds=60)
+    rate = Rate(kind="x", max_attempts=1, seconds=60)
     async with opener() as store:
 
         def attempt(ledger: Ledger) -> None:

@@ -33,9 +33,9 @@ async def command(folder: Path, *args: str) -> Result:
 
 
 async def output(folder: Path, *args: str) -> str:
-    done = await command(folder, *args)
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    return done.stdout
+    result = await command(folder, *args)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    return result.stdout
 
 
 async def test_grant_is_listed_and_ended_while_the_server_runs(site: Site, folder: Path) -> None:
@@ -129,7 +129,7 @@ async def test_leaked_signing_key_is_retired(site: Site, folder: Path) -> None:
 
 
 async def test_restored_backup_revives_a_grant_until_the_commands_end_it(folder: Path) -> None:
-    """With the commands in the README."""
+    """The commands are those in the README."""
     path, clock = folder / "state.db", Clock(now=time.time())
     async with opened(folder, clock=clock) as site:
         tokens, issuer = await site.tokens(), site.issuer
@@ -183,20 +183,20 @@ async def test_commands_print_no_secret(site: Site, folder: Path) -> None:
 async def test_operator_command_errors_name_the_problem(
     site: Site, folder: Path, args: tuple[str, ...], code: int, problem: str
 ) -> None:
-    done = await command(folder, *args)
+    result = await command(folder, *args)
 
-    assert (done.exit_code, done.stdout) == (code, "")
-    assert problem in done.stderr
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert problem in result.stderr
 
 
 async def test_no_grant_is_ended_if_an_id_is_unknown(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
     id = (await output(folder, "grant", "list")).partition(":")[0]
 
-    done = await command(folder, "grant", "end", id, "nosuch")
+    result = await command(folder, "grant", "end", id, "nosuch")
 
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "there is no grant 'nosuch', so none was ended" in done.stderr
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there is no grant 'nosuch', so none was ended" in result.stderr
     assert (await site.refresh(tokens["refresh_token"])).status_code == 200
 
 
@@ -215,7 +215,7 @@ async def test_file_of_another_program_is_named(tmp_path: Path) -> None:
     connection.close()
     path.chmod(0o600)
 
-    done = await command(tmp_path, "grant", "end", "--all")
+    result = await command(tmp_path, "grant", "end", "--all")
 
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert f"{path}: expected a file of mcptrio-authserver" in done.stderr
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{path}: expected a file of mcptrio-authserver" in result.stderr

@@ -139,7 +139,7 @@ async def test_tokens_are_bound_if_the_client_requires_it(folder: Path) -> None:
 
 
 async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
-    """As an operator follows them, in a separate process."""
+    """The test follows them as an operator does, in a separate process."""
     readme = (Path(mcptrio_authserver.__file__).parent.parent / "README.md").read_text("utf-8")
     with held_port() as port, trio.fail_after(120):
         steps = readme.partition("```toml\n")[2].partition("```")[0].replace("8000", str(port))
@@ -206,9 +206,9 @@ def test_plugin_import_does_not_load_quart() -> None:
     heavy = ("quart", "argon2", "joserfc", "jinja2", "sqlite3", "click")
     script = f"import sys, mcptrio_authserver; print([m for m in {heavy} if m in sys.modules])"
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
 
-    assert done.stdout.strip() == "[]"
+    assert result.stdout.strip() == "[]"
 
 
 # Settings
@@ -286,7 +286,7 @@ def test_settings_are_read_from_a_table(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "mcptrio", "plugins", "show", "authserver", "--config", "mcptrio.toml"]
 
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=tmp_path,
         env={"PATH": "/usr/bin", "ROBOT": "a secret that is not shown"},
@@ -296,9 +296,9 @@ def test_settings_are_read_from_a_table(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "https://login.example/auth" in done.stdout
-    assert "a secret that is not shown" not in done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "https://login.example/auth" in result.stdout
+    assert "a secret that is not shown" not in result.stdout + result.stderr
 
 
 def test_doctor_reports_missing_configuration(folder: Path, tmp_path: Path) -> None:

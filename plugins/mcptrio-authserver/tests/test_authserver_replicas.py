@@ -178,9 +178,9 @@ async def test_replica_is_killed_between_all_steps(pair: Pair) -> None:
         if step == 0:
             page = await site.log_in(page)
         elif step == 1:
-            done = await site.submit(page, decision="allow")
+            result = await site.submit(page, decision="allow")
         elif step == 2:
-            response = await site.redeem(answer_of(done)["code"])
+            response = await site.redeem(answer_of(result)["code"])
             assert response.status_code == 200, response.text
         else:
             response = await site.refresh(response.json()["refresh_token"])

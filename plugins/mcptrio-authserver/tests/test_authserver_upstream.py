@@ -113,9 +113,9 @@ async def consent(site: Site, **changes: str | None) -> str:
     page = await site.authorize(**changes)
     assert "log in at provider.example" in page.text
     assert 'name="password"' not in page.text
-    done = await site.submit(page, decision="allow")
-    assert done.status_code == 303, done.text
-    return done.headers["location"]
+    result = await site.submit(page, decision="allow")
+    assert result.status_code == 303, result.text
+    return result.headers["location"]
 
 
 async def come_back(site: Site, query: str) -> httpx2.Response:
@@ -160,12 +160,12 @@ async def test_two_replicas_use_the_refresh_token_of_the_provider_once(
     folder: Path, database: LedgerSettings, provider: Provider, clock: Clock
 ) -> None:
     """The provider would take a second use for a theft."""
-    asked, may_answer = trio.Event(), trio.Event()
+    question_asked, may_answer = trio.Event(), trio.Event()
 
     async def slow(request: FetchRequest) -> FetchResponse:
         response = await provider.web(request)
         if b"grant_type=refresh_token" in request.body:
-            asked.set()
+            question_asked.set()
             await may_answer.wait()
         return response
 
@@ -184,7 +184,7 @@ async def test_two_replicas_use_the_refresh_token_of_the_provider_once(
             assert (await other.refresh(response.json()["refresh_token"])).status_code == 200
 
         nursery.start_soon(refresh)
-        await asked.wait()
+        await question_asked.wait()
         second = await other.refresh(token)
 
         assert (second.status_code, error_of(second)) == (503, "temporarily_unavailable")

@@ -72,7 +72,7 @@ def page_of(
         if read[0] != path:
             read = (path, _lines(folders, path))
         text = shorten(read[1][line]) if 0 <= line < len(read[1]) else ""
-        place = CodeLine(path=folders.shown(path), line=line + 1, text=text)
+        place = CodeLine(path=folders.display_path(path), line=line + 1, text=text)
         size += len(place.path) + len(text) + 12
         if items and size > _MAX_PAGE_CHARS:
             break

@@ -28,7 +28,7 @@ class DiagnosticsTool:
     async def diagnostics(self, path: Path, limit: Limit = 100, offset: Offset = 0) -> CodeLines:
         """List the errors and warnings in a file. Use it after a change."""
         real = await self.servers.resolve(path)
-        name = self.servers.folders.shown(real)
+        name = self.servers.folders.display_path(real)
 
         async def work(session: LanguageSession) -> list[Diagnostic]:
             document = await session.sync(real)

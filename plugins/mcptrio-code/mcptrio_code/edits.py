@@ -55,8 +55,12 @@ def edits_of(value: Any) -> dict[str, list[TextEdit]]:
         if (path := path_of_uri(uri)) is None:
             raise ToolError(f"refused: the language server wants to change {uri[:200]!r}, which is not a file")
         by_uri.setdefault(path, []).extend(read_result(edits, list[TextEdit]))
-    if len(by_uri) > _MAX_FILES or sum(len(edits) for edits in by_uri.values()) > _MAX_EDITS:
-        raise ToolError(f"refused: more than {_MAX_FILES} files or {_MAX_EDITS} places would change")
+    count = sum(map(len, by_uri.values()))
+    if len(by_uri) > _MAX_FILES or count > _MAX_EDITS:
+        raise ToolError(
+            f"refused: expected changes of at most {_MAX_EDITS} places in {_MAX_FILES} files, got {count} places in"
+            f" {len(by_uri)} files"
+        )
     return by_uri
 
 
@@ -72,7 +76,7 @@ def read_edits(folders: CodeFolders, edits: dict[str, list[TextEdit]], encoding:
     result = []
     for path, each in sorted(edits.items()):
         source = folders.read(path)
-        text = _apply_edits(source.text, each, encoding, folders.shown(path))
+        text = _apply_edits(source.text, each, encoding, folders.display_path(path))
         if text != source.text:
             result.append(FileEdit(path, source, text, len(each)))
     return result
@@ -82,7 +86,7 @@ def diff_of(folders: CodeFolders, edits: Sequence[FileEdit]) -> str:
     """Return the changes as a unified diff with two lines of context."""
     lines: list[str] = []
     for each in edits:
-        name = folders.shown(each.path)
+        name = folders.display_path(each.path)
         old, new = split_lines(each.source.text), split_lines(each.text)
         lines += difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=2, lineterm="")
     return "\n".join(lines)

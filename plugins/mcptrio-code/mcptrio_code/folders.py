@@ -85,7 +85,7 @@ class CodeFolders:
         resolved = [os.path.realpath(folder) for folder in self.paths]
         return max((each for each in resolved if Path(real).is_relative_to(each)), key=len, default=None)
 
-    def shown(self, real: str) -> str:
+    def display_path(self, real: str) -> str:
         """Return a path as the tools show it and accept it: relative to the first folder if the folder contains it."""
         if self.paths:
             first = os.path.realpath(self.paths[0])
@@ -99,7 +99,7 @@ class CodeFolders:
         Raises:
             ToolError: The path is outside the folders, or the file is not regular, too large, or not UTF-8.
         """
-        name = self.shown(real)
+        name = self.display_path(real)
         parent = self._open_parent(real)
         try:
             descriptor = os.open(os.path.basename(real), _READ_FLAGS, dir_fd=parent)
@@ -128,7 +128,7 @@ class CodeFolders:
         Raises:
             ToolError: The file has changed since ``old`` was read, or cannot be written.
         """
-        name = self.shown(real)
+        name = self.display_path(real)
         if self.read(real).data != old.data:
             raise ToolError(f"{name} has changed in the meantime; call again")
         parent = self._open_parent(real)
@@ -161,7 +161,7 @@ class CodeFolders:
                 directory = child
         except OSError as error:
             os.close(directory)
-            raise ToolError(f"{self.shown(real)}: {error.strerror}") from error
+            raise ToolError(f"{self.display_path(real)}: {error.strerror}") from error
         return directory
 
     def __str__(self) -> str:

@@ -79,11 +79,11 @@ def _definitions(request: dict[str, Any], text: bytes) -> list[tuple[str, str, i
         while outer and (outer[-1][1] <= span[0] or outer[-1] == span):
             outer.pop()
         if len(outer) < _MAX_DEPTH:
-            shown = " ".join(name.text.decode(errors="replace").split())[:_MAX_NAME_CHARS]
+            display_name = " ".join(name.text.decode(errors="replace").split())[:_MAX_NAME_CHARS]
             # A node that includes a line end has its end point at column 0 of the next line.
             last = node.end_point.row - (node.end_point.column == 0)
             first = node.start_point.row
-            definitions.append((kind, shown, first, max(first, last), name.start_point.row, len(outer)))
+            definitions.append((kind, display_name, first, max(first, last), name.start_point.row, len(outer)))
             outer.append(span)
     return definitions
 

@@ -44,7 +44,7 @@ class CodeReadTools:
     async def outline(self, path: Path, limit: Limit = 300, offset: Offset = 0) -> FileOutline:
         """List the classes, functions and variables of a file with their lines. Use it before reading a long file."""
         real = await self.servers.resolve(path)
-        name = self.servers.folders.shown(real)
+        name = self.servers.folders.display_path(real)
         if (reason := await self.servers.why_no_server(real)) is not None:
             source, grammar = await self._read(real, reason)
             symbols = await self.parser.symbols(source, grammar, shown=name)
@@ -97,7 +97,7 @@ class CodeReadTools:
         self, method: str, extra: dict[str, Any], symbol: str, path: str, line: int, limit: int = 100, offset: int = 0
     ) -> CodeLines:
         real = await self.servers.resolve(path)
-        name = self.servers.folders.shown(real)
+        name = self.servers.folders.display_path(real)
 
         async def work(session: LanguageSession) -> list[Location]:
             document = await _open_document(session, real)

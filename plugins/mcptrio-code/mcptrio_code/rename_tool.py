@@ -59,7 +59,7 @@ class RenameTool:
         """Rename a symbol in all files that use it. Returns the diff; changes nothing unless apply is true."""
         folders = self.servers.folders
         real = await self.servers.resolve(path)
-        name = folders.shown(real)
+        name = folders.display_path(real)
         new_name = new_name.encode(errors="replace").decode()
 
         async def work(session: LanguageSession) -> list[FileEdit]:
@@ -85,7 +85,7 @@ class RenameTool:
                 await trio.to_thread.run_sync(self._write, edits)
         return SymbolRename(
             applied=apply,
-            files=tuple(folders.shown(each.path) for each in edits),
+            files=tuple(folders.display_path(each.path) for each in edits),
             places=sum(each.count for each in edits),
             diff=diff,
         )
@@ -99,4 +99,4 @@ class RenameTool:
             except ToolError as error:
                 changed = f"; already changed: {', '.join(written_paths)}" if written_paths else "; nothing was changed"
                 raise ToolError(f"{error}{changed}") from None
-            written_paths.append(folders.shown(each.path))
+            written_paths.append(folders.display_path(each.path))

@@ -144,9 +144,9 @@ def test_frames_arrive_in_pieces() -> None:
 
 async def _pid(client: object) -> int:
     result = await client.call_tool("outline", {"path": "shapes.py"})  # type: ignore[attr-defined]
-    found = re.fullmatch(r"pid(\d+)", result.structured_content["items"][0]["name"])
-    assert found
-    return int(found[1])
+    match = re.fullmatch(r"pid(\d+)", result.structured_content["items"][0]["name"])
+    assert match
+    return int(match[1])
 
 
 def _is_running(pid: int) -> bool:

@@ -47,8 +47,8 @@ class ServerConsole:
             stack.callback(self._server.add_observer(samples))
             async with trio.open_nursery() as nursery:
                 # In a thread, because importing Quart takes a third of a second.
-                made = await trio.to_thread.run_sync(_import_web)
-                self._app, run = made(self._server, options, access, samples, records)
+                make_web = await trio.to_thread.run_sync(_import_web)
+                self._app, run = make_web(self._server, options, access, samples, records)
                 nursery.start_soon(run)
                 access.renew_link()
                 try:

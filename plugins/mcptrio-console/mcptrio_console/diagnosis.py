@@ -54,8 +54,10 @@ def is_slow(request: RequestStatus) -> bool:
     """Return whether an operator should look at a request, because it runs long or its deadline is near."""
     if request.method == LISTENING:
         return False
-    left = request.deadline
-    return request.age > _SLOW_SECONDS or (left is not None and left < _NEAR_DEADLINE * (request.age + left))
+    seconds_left = request.deadline
+    return request.age > _SLOW_SECONDS or (
+        seconds_left is not None and seconds_left < _NEAR_DEADLINE * (request.age + seconds_left)
+    )
 
 
 def _of_server(status: ServerStatus) -> Iterator[Problem]:
@@ -103,11 +105,11 @@ def _of_requests(status: ServerStatus) -> Iterator[Problem]:
     slow = [(request, session) for session in status.sessions for request in session.requests if is_slow(request)]
     slow.sort(key=lambda each: -each[0].age)
     for request, session in slow[:_MAX_SLOW]:
-        left = f"; its deadline is in {duration(request.deadline)}" if request.deadline is not None else ""
+        deadline_note = f"; its deadline is in {duration(request.deadline)}" if request.deadline is not None else ""
         text = (
             f"“{cut(request.label, 80)}” of {user_of(request)} (session {session.number})"
             f" has been open for {duration(request.age)} and"
-            f" {state_of(request, session.questions)}{left}."
+            f" {state_of(request, session.questions)}{deadline_note}."
         )
         yield Problem(text, "tree")
     if len(slow) > _MAX_SLOW:

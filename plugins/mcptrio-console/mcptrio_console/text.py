@@ -74,8 +74,8 @@ def state_of(request: RequestStatus, questions: Sequence[QuestionStatus] = ()) -
         return f"is ending: {cut(request.cancelled)}"
     if request.waiting_for_input:
         methods = sorted({question.method for question in questions})
-        asked = f" ({', '.join(methods)})" if methods else ""
-        return f"waits for its client to answer{asked}"
+        details = f" ({', '.join(methods)})" if methods else ""
+        return f"waits for its client to answer{details}"
     if request.method == LISTENING:
         return "stays open to report changes"
     where = cut(request.plugin or "the server")

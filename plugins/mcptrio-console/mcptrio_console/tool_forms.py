@@ -38,7 +38,7 @@ class ToolField:
     value: str
 
 
-def fields_of(schema: Mapping[str, Any], given: Mapping[str, str]) -> list[ToolField]:
+def fields_of(schema: Mapping[str, Any], values: Mapping[str, str]) -> list[ToolField]:
     """Return the fields of a schema. A parameter of another type than text, number and choice is entered as JSON.
 
     Args:
@@ -48,10 +48,10 @@ def fields_of(schema: Mapping[str, Any], given: Mapping[str, str]) -> list[ToolF
     if not isinstance(properties, Mapping):
         return []
     needed = set(map(str, required)) if isinstance(required, list) else set()
-    return list(_fields(properties, needed, given))
+    return list(_fields(properties, needed, values))
 
 
-def _fields(properties: Mapping[str, Any], needed: set[str], given: Mapping[str, str]) -> Iterator[ToolField]:
+def _fields(properties: Mapping[str, Any], needed: set[str], values: Mapping[str, str]) -> Iterator[ToolField]:
     for name, schema in list(properties.items())[:_MAX_FIELDS]:
         each = schema if isinstance(schema, Mapping) else {}
         kind, choices = "json", tuple[str, ...]()
@@ -70,7 +70,7 @@ def _fields(properties: Mapping[str, Any], needed: set[str], given: Mapping[str,
             about = f"{about} Default: {cut(orjson.dumps(default).decode(), 100)}.".strip()
         if kind == "json":
             about = f"{about} As JSON.".strip()
-        yield ToolField(name, kind, name in needed, cut(about), choices, given.get(f"{PREFIX}{name}", ""))
+        yield ToolField(name, kind, name in needed, cut(about), choices, values.get(f"{PREFIX}{name}", ""))
 
 
 def arguments_of(fields: list[ToolField]) -> dict[str, Any]:

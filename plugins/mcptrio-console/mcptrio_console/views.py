@@ -123,11 +123,11 @@ class Views:
 
     def tree(self, query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status
-        wanted = query.get("session", "")
+        session_number = query.get("session", "")
         rows = [
             Row(request, session)
             for session in status.sessions
-            if not wanted or str(session.number) == wanted
+            if not session_number or str(session.number) == session_number
             for request in session.requests
         ]
         # The oldest first, because an operator usually looks for these.
@@ -138,13 +138,13 @@ class Views:
             (plugin, _group_rows(of_plugin, lambda row: row.session))
             for plugin, of_plugin in _group_rows(paged.rows, lambda row: row.request.plugin or "")
         ]
-        return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": wanted[:20]}
+        return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": session_number[:20]}
 
     def sessions(self, query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status
         text = query.get("q", "")[:100]
-        wanted = text.casefold()
-        sessions = [each for each in status.sessions if not wanted or wanted in _words_of(each)]
+        search_text = text.casefold()
+        sessions = [each for each in status.sessions if not search_text or search_text in _words_of(each)]
         # Sessions with most requests come first, then the oldest.
         sessions.sort(key=lambda each: (-len(each.requests), -each.age))
         return {"status": status, "paged": Paged.of(sessions, query), "q": text}
@@ -177,16 +177,16 @@ class Views:
 
     def log(self, query: Mapping[str, str]) -> dict[str, Any]:
         level = query.get("level", "info")
-        wanted = {name: query.get(name, "")[:100] for name in ("plugin", "session", "q")}
+        filters = {name: query.get(name, "")[:100] for name in ("plugin", "session", "q")}
         entries = self._records.newest(
             level=level if level in LEVELS else "info",
-            plugin=wanted["plugin"],
-            session=wanted["session"],
-            text=wanted["q"],
+            plugin=filters["plugin"],
+            session=filters["session"],
+            text=filters["q"],
         )
         plugins = [plugin.name for plugin in self._watch.status.plugins]
         return {
-            **wanted,
+            **filters,
             "entries": list(islice(entries, _MAX_LOG_ROWS)),
             "level": level,
             "levels": LEVELS,

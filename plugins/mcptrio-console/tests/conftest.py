@@ -47,7 +47,7 @@ class Garden:
         """Draw the garden.
 
         Args:
-            size: Of the picture.
+            size: The size of the picture.
             note: A text below it.
         """
         logging.getLogger("garden").warning("drawing %s", note)
@@ -115,9 +115,9 @@ class Site:
         return await self.http.get(f"{self.console}{path}", **options)
 
     async def form_token(self) -> str:
-        found = re.search(r'name="form_token" value="([^"]+)"', (await self.get()).text)
-        assert found is not None
-        return found[1]
+        match = re.search(r'name="form_token" value="([^"]+)"', (await self.get()).text)
+        assert match is not None
+        return match[1]
 
     async def act(self, action: str, *, headers: dict[str, str] | None = None, **fields: str) -> httpx2.Response:
         """Send a form as the page would."""
@@ -130,9 +130,9 @@ class Site:
         done = await self.act(action, **fields)
         assert done.status_code == 303, done.text
         page = await self.http.get(f"{self.url}{done.headers['location']}")
-        found = re.search(r'<p class="note" role="status">(.*?)</p>', page.text)
-        assert found is not None, page.text
-        return found[1]
+        match = re.search(r'<p class="note" role="status">(.*?)</p>', page.text)
+        assert match is not None, page.text
+        return match[1]
 
 
 @asynccontextmanager

@@ -106,15 +106,15 @@ def test_link_is_json_if_the_log_is(folder: Path) -> None:
 def test_console_shows_one_process(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text("[http]\nworkers = 2\n")
 
-    done = run("serve", "--http", "--port=0", "--plugin=hello.py", "--console", cwd=folder)
+    result = run("serve", "--http", "--port=0", "--plugin=hello.py", "--console", cwd=folder)
 
-    assert done.returncode == 2
-    assert "expected one worker with --console, which shows one process, got 2" in done.stderr
+    assert result.returncode == 2
+    assert "expected one worker with --console, which shows one process, got 2" in result.stderr
 
 
 @pytest.mark.parametrize("port", ["x", "65536"])
 def test_port_of_the_console_is_checked(folder: Path, port: str) -> None:
-    done = run("serve", "--stdio", "--plugin=hello.py", f"--console={port}", cwd=folder)
+    result = run("serve", "--stdio", "--plugin=hello.py", f"--console={port}", cwd=folder)
 
-    assert done.returncode == 2
-    assert f"expected a port from 0 to 65535, got '{port}'" in done.stderr
+    assert result.returncode == 2
+    assert f"expected a port from 0 to 65535, got '{port}'" in result.stderr

@@ -29,7 +29,7 @@ async def test_tool_is_called_from_its_form(caplog: pytest.LogCaptureFixture) ->
         await site.enter()
         form = (await site.get("tool", params={"name": "draw"})).text
         assert '<option value="&#34;small&#34;">' in form
-        assert "Of the picture." in form
+        assert "The size of the picture." in form
 
         page = await called(site, "draw", size='"large"', note="<b>", colours='["red"]', beds="3")
 

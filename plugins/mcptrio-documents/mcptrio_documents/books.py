@@ -75,8 +75,8 @@ def read_odt(data: bytes, order: ConversionOrder) -> PagedDocument:
     parts = PartCollector(order)
     for heading, text in split_sections("\n\n".join(_blocks(body))):
         parts.add(heading, text)
-    shown = " ".join((title.text or "").split()) if title is not None else ""
-    return parts.document(kind="ODT", unit="section", title=shown[:200])
+    title_text = " ".join((title.text or "").split()) if title is not None else ""
+    return parts.document(kind="ODT", unit="section", title=title_text[:200])
 
 
 def _blocks(parent: Any) -> Iterator[str]:

@@ -62,11 +62,11 @@ def find_tables(page: Any, words: Any) -> list[PdfTable]:
             return []
     tables = [table for grid in _grids(across, down) if (table := _table(*grid, words)) is not None]
     tables.sort(key=lambda table: -table.top)
-    kept: list[PdfTable] = []
+    separate_tables: list[PdfTable] = []
     for table in tables:
-        if not kept or table.top <= kept[-1].bottom + _TOLERANCE:
-            kept.append(table)
-    return kept
+        if not separate_tables or table.top <= separate_tables[-1].bottom + _TOLERANCE:
+            separate_tables.append(table)
+    return separate_tables
 
 
 def _segments(page: Any) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:

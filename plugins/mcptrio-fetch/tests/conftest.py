@@ -17,7 +17,7 @@ from mcptrio.types import CallToolResult, TextContent
 
 
 @frozen
-class Seen:
+class ReceivedRequest:
     """A request that the site received."""
 
     method: str
@@ -26,7 +26,7 @@ class Seen:
     stream: trio.abc.Stream
 
 
-Handler = Callable[[Seen], Awaitable[None]]
+Handler = Callable[[ReceivedRequest], Awaitable[None]]
 
 
 @define(eq=False)
@@ -36,7 +36,7 @@ class Site:
     port: int
     scheme: str = "http"
     routes: dict[str, Handler] = field(factory=dict)
-    seen: list[Seen] = field(factory=list)
+    seen: list[ReceivedRequest] = field(factory=list)
     connections: int = 0
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
@@ -62,7 +62,7 @@ class Site:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         head = "\r\n".join([*lines, "", ""]).encode()
 
-        async def answer(seen: Seen) -> None:
+        async def answer(seen: ReceivedRequest) -> None:
             await seen.stream.send_all(head if seen.method == "HEAD" else head + content)
 
         self.routes[path] = answer
@@ -82,7 +82,7 @@ class Site:
                     first, *rest = head.decode("latin-1").split("\r\n")
                     method, path, _ = first.split(" ")
                     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
-                    seen = Seen(method, path, headers, stream)
+                    seen = ReceivedRequest(method, path, headers, stream)
                     self.seen.append(seen)
                     handler = self.routes.get(path.partition("?")[0])
                     if handler is None:

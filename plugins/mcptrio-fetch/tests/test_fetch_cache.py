@@ -8,7 +8,7 @@ from mcptrio_fetch.byte_cache import ByteCache
 from mcptrio_fetch.host_limits import BURST, HostLimits
 from trio.testing import MockClock
 
-from .conftest import OpenReader, Seen, Site
+from .conftest import OpenReader, ReceivedRequest, Site
 
 
 async def test_fresh_page_is_not_requested_again(reading: OpenReader, site: Site) -> None:
@@ -24,7 +24,7 @@ async def test_fresh_page_is_not_requested_again(reading: OpenReader, site: Site
 async def test_stale_page_is_revalidated_with_its_etag(reading: OpenReader, site: Site) -> None:
     changed = False
 
-    async def page(seen: Seen) -> None:
+    async def page(seen: ReceivedRequest) -> None:
         if seen.headers.get("if-none-match") == '"1"' and not changed:
             await seen.stream.send_all(b'HTTP/1.1 304 Same\r\nETag: "1"\r\n\r\n')
             return

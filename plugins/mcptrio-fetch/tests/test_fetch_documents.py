@@ -18,7 +18,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from mcptrio.types import BlobResourceContents, EmbeddedResource, TextResourceContents
 
-from .conftest import OpenReader, Seen, Site
+from .conftest import OpenReader, ReceivedRequest, Site
 
 __all__: list[str] = []
 
@@ -191,7 +191,7 @@ async def test_without_mcptrio_documents_the_answer_says_what_to_install(
 
 
 async def test_large_document_is_refused(reading: OpenReader, site: Site) -> None:
-    async def endless(seen: Seen) -> None:
+    async def endless(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n%PDF-1.7\n")
         while True:
             await seen.stream.send_all(b" " * 1000)
@@ -206,7 +206,7 @@ async def test_large_document_is_refused(reading: OpenReader, site: Site) -> Non
 
 
 async def test_binary_file_without_a_type_is_refused_by_its_first_bytes(reading: OpenReader, site: Site) -> None:
-    async def stalled(seen: Seen) -> None:
+    async def stalled(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n\x7fELF\0\0")
         await seen.stream.receive_some()
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcptrio import Secret
 
-from .conftest import Names, OpenReader, OpenSite, Seen, Site
+from .conftest import Names, OpenReader, OpenSite, ReceivedRequest, Site
 
 HTML = "text/html"
 
@@ -46,7 +46,7 @@ HTML = "text/html"
     ],
 )
 async def test_private_addresses_are_refused_in_every_form(reading: OpenReader, site: Site, host: str) -> None:
-    """With the system's resolver, and a site that listens at most of these addresses."""
+    """The test uses the system's resolver, and a site that listens at most of these addresses."""
     async with reading() as reader:
         failures = [await reader.failure(site.url("/", host), tool) for tool in ("fetch", "fetch_links", "fetch_head")]
         prompt = await reader.client.get_prompt("fetch", {"url": site.url("/", host)})
@@ -229,7 +229,7 @@ async def test_compressed_page_is_decompressed(reading: OpenReader, site: Site) 
 async def test_endless_page_is_truncated_and_its_connection_closed(reading: OpenReader, site: Site) -> None:
     closed = trio.Event()
 
-    async def endless(seen: Seen) -> None:
+    async def endless(seen: ReceivedRequest) -> None:
         try:
             await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")
             while True:
@@ -253,7 +253,7 @@ async def test_slow_site_times_out(
     mock_clock.rate = 1.0
     closed = trio.Event()
 
-    async def slow(seen: Seen) -> None:
+    async def slow(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(begins)
         mock_clock.jump(30)  # only now, so that connecting does not count
         assert await seen.stream.receive_some() == b""
@@ -271,7 +271,7 @@ async def test_slow_site_times_out(
 async def test_cancelling_closes_the_connection_at_once(reading: OpenReader, site: Site) -> None:
     began, closed = trio.Event(), trio.Event()
 
-    async def slow(seen: Seen) -> None:
+    async def slow(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
         began.set()
         assert await seen.stream.receive_some() == b""
@@ -292,7 +292,7 @@ async def test_cancelling_closes_the_connection_at_once(reading: OpenReader, sit
 
 
 async def test_response_that_is_not_http_is_reported(reading: OpenReader, site: Site) -> None:
-    async def rude(seen: Seen) -> None:
+    async def rude(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"SSH-2.0-OpenSSH\r\n\r\n")
         await seen.stream.aclose()
 
@@ -304,7 +304,7 @@ async def test_response_that_is_not_http_is_reported(reading: OpenReader, site: 
 async def test_progress_is_reported(reading: OpenReader, site: Site) -> None:
     go_on = trio.Event()
 
-    async def in_two(seen: Seen) -> None:
+    async def in_two(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Type: text/plain\r\n\r\nhello")
         await go_on.wait()
         await seen.stream.send_all(b"world")
@@ -327,7 +327,7 @@ async def test_concurrent_requests_per_host_are_limited(reading: OpenReader, sit
     here = most = 0
     full, go_on = trio.Event(), trio.Event()
 
-    async def busy(seen: Seen) -> None:
+    async def busy(seen: ReceivedRequest) -> None:
         nonlocal here, most
         here += 1
         most = max(most, here)
@@ -372,7 +372,7 @@ async def test_proxy_tunnels_tls(
     far = await open_another(context=context)
     far.page("/", "<p>through the tunnel</p>")
 
-    async def tunnel(seen: Seen) -> None:
+    async def tunnel(seen: ReceivedRequest) -> None:
         await seen.stream.send_all(b"HTTP/1.1 200 Connected\r\n\r\n")
         async with await trio.open_tcp_stream("127.0.0.1", far.port) as onwards, trio.open_nursery() as nursery:
 

@@ -55,8 +55,8 @@ def test_http_client_is_imported_on_first_use() -> None:
     """Until the first use, the plugin does not slow the start of the server."""
     heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego", "mcptrio_documents")
     code = f"import mcptrio_fetch, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.fixture(scope="module")

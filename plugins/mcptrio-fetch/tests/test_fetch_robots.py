@@ -7,7 +7,7 @@ import trio
 from mcptrio_fetch.page import FetchedPage
 from mcptrio_fetch.robots import MAX_ROBOTS_BYTES, Robots
 
-from .conftest import Names, OpenReader, OpenSite, Seen, Site
+from .conftest import Names, OpenReader, OpenSite, ReceivedRequest, Site
 
 TEXT = "text/plain"
 
@@ -46,7 +46,7 @@ async def test_status_of_robots_txt_decides_without_rules(
 
 
 async def test_unreachable_robots_txt_forbids_the_page(reading: OpenReader, site: Site) -> None:
-    async def rude(seen: Seen) -> None:
+    async def rude(seen: ReceivedRequest) -> None:
         await seen.stream.aclose()
 
     site.routes["/robots.txt"] = rude
@@ -96,11 +96,11 @@ async def test_concurrent_calls_request_robots_txt_once(reading: OpenReader, sit
 
 
 async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: OpenReader, site: Site) -> None:
-    asked = trio.Event()
+    question_asked = trio.Event()
 
-    async def first(seen: Seen) -> None:
+    async def first(seen: ReceivedRequest) -> None:
         site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT)
-        asked.set()
+        question_asked.set()
         await seen.stream.receive_some()
 
     site.routes["/robots.txt"] = first
@@ -113,7 +113,7 @@ async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: Op
                 await reader.text(site.url("/a"))
 
         nursery.start_soon(read_and_be_cancelled)
-        await asked.wait()
+        await question_asked.wait()
         nursery.start_soon(reader.text, site.url("/a"))
         await trio.testing.wait_all_tasks_blocked(0.05)
         scope.cancel()

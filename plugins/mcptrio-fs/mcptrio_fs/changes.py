@@ -17,7 +17,7 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, ToolError, tool
 
 from .access import FileAccess
-from .editing import MAX_EDITS, Edit, Edited, apply_edits, shown
+from .editing import MAX_EDITS, Edit, Edited, apply_edits, truncate_diff
 from .errors import printable
 from .reading import read_bytes
 from .results import with_notes
@@ -83,7 +83,7 @@ class FileChanges:
             edited = await self.access.run(sandbox, path, lambda: self._edit(sandbox, path, changes, dry_run))
         # The file keeps bytes that are not UTF-8, but JSON cannot contain them.
         diff = edited.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        return with_notes(shown(diff), edited.notes)
+        return with_notes(truncate_diff(diff), edited.notes)
 
     @tool(
         title="Create Directory",

@@ -22,7 +22,7 @@ from .errors import printable
 from .nearest import nearest
 from .reading import Checkpoint
 
-__all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "shown"]
+__all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "truncate_diff"]
 
 MAX_EDITS = 1000
 """Maximum number of edits in one call; each one searches the whole file."""
@@ -105,12 +105,12 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
     return Edited(text="".join(line.text + line.separator for line in lines), diff=diff, notes=tuple(notes))
 
 
-def shown(diff: str) -> str:
+def truncate_diff(diff: str) -> str:
     """Return a diff, cut to ``MAX_DIFF`` characters after a whole line."""
     if len(diff) <= MAX_DIFF:
         return diff
-    kept = diff[: diff.rfind("\n", 0, MAX_DIFF) + 1 or MAX_DIFF]
-    return f"{kept}[{len(diff) - len(kept)} more characters of diff]\n"
+    head = diff[: diff.rfind("\n", 0, MAX_DIFF) + 1 or MAX_DIFF]
+    return f"{head}[{len(diff) - len(head)} more characters of diff]\n"
 
 
 def _split(text: str) -> list[_Line]:
@@ -249,8 +249,8 @@ def _changes(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield the ranges that differ, as (from, to) before and (from, to) after. Unchanged lines separate them."""
     at_old = at_new = 0
-    kept = [(line.origin, index) for index, line in enumerate(after) if line.origin is not None]
-    for origin, index in [*kept, (len(before), len(after))]:
+    unchanged_lines = [(line.origin, index) for index, line in enumerate(after) if line.origin is not None]
+    for origin, index in [*unchanged_lines, (len(before), len(after))]:
         assert origin is not None
         if origin > at_old or index > at_new:
             yield from _within(old, new, at_old, min(origin, len(old)), at_new, min(index, len(new)))

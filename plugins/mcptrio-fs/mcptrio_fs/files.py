@@ -330,7 +330,7 @@ class Files:
         status, _ = await self.access.run(sandbox, path, lambda: sandbox.status(path))
         created: float | None = getattr(status, "st_birthtime", None)
         if created is None:
-            created = await self.access.run(sandbox, path, lambda: sandbox.created(path))
+            created = await self.access.run(sandbox, path, lambda: sandbox.creation_time(path))
         is_directory, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
         return Details(
             type="directory" if is_directory else "file" if is_file else "other",

@@ -39,8 +39,8 @@ def nearest(lines: Sequence[str], wanted: str, checkpoint: Checkpoint) -> str:
     if start is None:
         return ""
     first = max(0, min(start, len(lines) - 1))
-    shown = lines[first : first + min(len(lines_wanted), _MAX_SHOWN)]
-    return "\n".join(f"{first + number}: {printable(line, _MAX_LINE)}" for number, line in enumerate(shown, 1))
+    excerpt = lines[first : first + min(len(lines_wanted), _MAX_SHOWN)]
+    return "\n".join(f"{first + number}: {printable(line, _MAX_LINE)}" for number, line in enumerate(excerpt, 1))
 
 
 def _by_equal_lines(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:
@@ -63,13 +63,13 @@ def _by_equal_lines(lines: Sequence[str], wanted: Sequence[str], checkpoint: Che
 def _by_words(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:
     index = max(range(len(wanted)), key=lambda number: len(wanted[number].strip()))
     words = set(_WORD.findall(wanted[index][:_MAX_LINE]))
-    best, found = 0.0, None
+    best, best_index = 0.0, None
     for number, line in enumerate(lines):
         if number % _LINES_PER_CHECK == 0:
             checkpoint()
-        own = set(_WORD.findall(line[:_MAX_LINE]))
-        common = len(words & own)
-        likeness = common / len(words | own) if common else 0.0
+        line_words = set(_WORD.findall(line[:_MAX_LINE]))
+        common = len(words & line_words)
+        likeness = common / len(words | line_words) if common else 0.0
         if likeness > best:
-            best, found = likeness, number - index
-    return found
+            best, best_index = likeness, number - index
+    return best_index

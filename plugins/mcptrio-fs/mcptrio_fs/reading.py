@@ -92,24 +92,24 @@ def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: in
     with _open_text(sandbox, path) as (descriptor, status):
         offset = _start_of_line(descriptor, first, path, checkpoint)
         data = bytearray()
-        found = 0
+        newline_count = 0
         stop = -1
         while stop < 0 and len(data) <= limit:
             checkpoint()
             piece = os.pread(descriptor, min(_CHUNK_BYTES, limit + 1 - len(data)), offset + len(data))
             if not piece:
                 break
-            stop = _nth_newline(piece, count - found)
+            stop = _nth_newline(piece, count - newline_count)
             if stop >= 0:
                 stop += len(data)
-            found += piece.count(b"\n")
+            newline_count += piece.count(b"\n")
             data += piece
         size = max(status.st_size, offset + len(data))
     if 0 <= stop <= limit:
         return _text(bytes(data[:stop]), size=size, start=offset, cut=False)
     cut = len(data) > limit
-    kept = _whole_lines(bytes(data[:limit])) if cut else bytes(data)
-    return _text(kept, size=size, start=offset, cut=cut)
+    content = _whole_lines(bytes(data[:limit])) if cut else bytes(data)
+    return _text(content, size=size, start=offset, cut=cut)
 
 
 def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint: Checkpoint) -> Text:

@@ -154,5 +154,5 @@ def details_text(details: Details) -> str:
 def _continuation_notes(listing: DirectoryListing | SizedListing) -> list[str]:
     if listing.next_offset is UNSET:
         return []
-    shown = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"
-    return [f"{shown}; continue with offset={listing.next_offset}"]
+    range_text = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"
+    return [f"{range_text}; continue with offset={listing.next_offset}"]

@@ -193,7 +193,7 @@ class Sandbox(Struct, frozen=True):
         """
         return self._run_resolved(path, lambda location: (stat_resolved(location.real), location))
 
-    def created(self, path: str) -> float | None:
+    def creation_time(self, path: str) -> float | None:
         """Return when a file or directory was created, or None if the file system does not record it."""
         return self._run_resolved(path, lambda location: created_at(location.real))
 
@@ -312,8 +312,8 @@ class Sandbox(Struct, frozen=True):
         return sorted(self.folders, key=lambda folder: not _is_within(typed, folder.path))
 
     def _names(self) -> str:
-        shown = [printable(folder.path) for folder in self.folders[:10]]
-        return ", ".join(shown) + (f" and {len(self.folders) - 10} more" if len(self.folders) > 10 else "")
+        names = [printable(folder.path) for folder in self.folders[:10]]
+        return ", ".join(names) + (f" and {len(self.folders) - 10} more" if len(self.folders) > 10 else "")
 
     def _spelled_as_on_disk(self, real: str) -> str:
         """Return the path with the spelling on disk if only the Unicode normalisation form differs.

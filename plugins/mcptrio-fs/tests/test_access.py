@@ -179,9 +179,9 @@ class TestHanging:
         run = door.run
 
         async def run_and_set_on(sandbox: Sandbox, path: str, work: Callable[[], Any]) -> Any:
-            done = await run(sandbox, path, work)
+            result = await run(sandbox, path, work)
             mock_clock.jump(5)  # the other folder has answered
-            return done
+            return result
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(door.run, sandbox, str(inside), gate.wait)

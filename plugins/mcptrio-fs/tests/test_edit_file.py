@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcptrio_fs.editing import MAX_DIFF, MAX_EDITS, Edit, Edited, apply_edits, shown
+from mcptrio_fs.editing import MAX_DIFF, MAX_EDITS, Edit, Edited, apply_edits, truncate_diff
 
 from mcptrio.errors import ToolError
 
@@ -154,7 +154,7 @@ def test_diff_shows_a_missing_final_line_end() -> None:
 
 
 def test_long_diff_is_truncated_and_marked() -> None:
-    assert shown("x" * (MAX_DIFF + 5)).endswith("x[5 more characters of diff]\n")
+    assert truncate_diff("x" * (MAX_DIFF + 5)).endswith("x[5 more characters of diff]\n")
 
 
 def test_large_files_and_hostile_edits_take_little_time() -> None:

@@ -246,7 +246,7 @@ async def test_invalid_setting_quarantines_the_plugin() -> None:
 
 def test_plugin_import_loads_no_http_stack() -> None:
     code = "import sys, mcptrio_fs; print([n for n in ('quart', 'hypercorn', 'httpx2', 'ssl') if n in sys.modules])"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
@@ -254,8 +254,8 @@ def test_plugin_import_loads_no_http_stack() -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )
 
-    assert "quart" not in done.stdout
-    assert "httpx2" not in done.stdout
+    assert "quart" not in result.stdout
+    assert "httpx2" not in result.stdout
 
 
 @pytest.mark.parametrize("name", [*READING, *CHANGING])

@@ -220,6 +220,6 @@ def parse_remotes(output: bytes) -> list[Remote]:
         name, _, what = key.removeprefix("remote.").rpartition(".")
         urls.setdefault(name, {}).setdefault(what, truncate(redact_urls(value), 1000))
     return [
-        Remote(name=name, url=found.get("url", ""), push_url=found.get("pushurl"))
-        for name, found in sorted(urls.items())
+        Remote(name=name, url=remote_urls.get("url", ""), push_url=remote_urls.get("pushurl"))
+        for name, remote_urls in sorted(urls.items())
     ]

@@ -57,7 +57,7 @@ class GitPrompts:
             parts.append(f"Purpose: {hint}")
         if before:
             parts.append(_fence_data("Earlier subjects", "\n".join(commit.subject for commit in before)))
-        parts.append(_shown(ctx, diff, "Staged changes"))
+        parts.append(_fence_diff(ctx, diff, "Staged changes"))
         return "\n\n".join(parts)
 
     @prompt(name="summarise-changes", title="Summarise changes")
@@ -101,7 +101,7 @@ class GitPrompts:
             "then for code that could be simpler. Name file and line, explain why it matters, and propose the change. "
             "Omit matters of taste."
         )
-        return f"{text}\n\n{_shown(ctx, diff, 'Diff')}"
+        return f"{text}\n\n{_fence_diff(ctx, diff, 'Diff')}"
 
     @completion("prompt", "commit-message", "repo_path")
     async def complete_commit_message(self, ctx: Context, value: str) -> list[str]:
@@ -144,13 +144,13 @@ class GitPrompts:
         return parse_log(output.stdout)
 
 
-def _shown(ctx: Context, diff: Diff, title: str) -> str:
-    shown = _fence_data(title, diff.diff, "diff")
+def _fence_diff(ctx: Context, diff: Diff, title: str) -> str:
+    fenced = _fence_data(title, diff.diff, "diff")
     if not diff.truncated:
-        return shown
+        return fenced
     files = "\n".join(f"{file.path} +{file.additions} -{file.deletions}" for file in diff.files)
     rest = f"The diff is cut; {ctx.tool_name('git_diff')} shows the rest."
-    return f"{shown}\n\n{rest} {_fence_data('All files in it', _clip_text(files))}"
+    return f"{fenced}\n\n{rest} {_fence_data('All files in it', _clip_text(files))}"
 
 
 def _fence_data(title: str, data: str, language: str = "") -> str:

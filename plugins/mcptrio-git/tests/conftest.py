@@ -29,7 +29,7 @@ class Repo:
         self.environ = environ or {}
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", *arguments],
             cwd=self.path,
             capture_output=True,
@@ -37,8 +37,8 @@ class Repo:
             env={**os.environ, **self.environ},
             timeout=60,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.rstrip("\n")
+        assert result.returncode == 0, result.stderr
+        return result.stdout.rstrip("\n")
 
     def write(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -86,11 +86,11 @@ class Caller:
         whole, offset, parts = "", 0, 0
         while True:
             text = await self.text(tool, offset=offset, **arguments)
-            found = re.search(r"\n\[more follows: pass offset=(\d+)\]\Z", text)
+            match = re.search(r"\n\[more follows: pass offset=(\d+)\]\Z", text)
             parts += 1
-            if found is None:
+            if match is None:
                 return whole + text, parts
-            whole, offset = whole + text[: found.start()], int(found[1])
+            whole, offset = whole + text[: match.start()], int(match[1])
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """Return the error of a call."""

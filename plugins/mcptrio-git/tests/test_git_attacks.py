@@ -413,15 +413,15 @@ async def test_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_path
     hook.chmod(0o755)
     repo.write("a.txt", "1\n")
     await call.ok("git_add", files=["a.txt"])
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def hear(progress: Any) -> None:
-        heard.append(progress)
+        received.append(progress)
         reported.touch()
 
     await call.client.call_tool("git_commit", {"message": "Slow"}, progress=hear)
-    assert heard[0].progress >= 1
-    assert "git commit" in heard[0].message
+    assert received[0].progress >= 1
+    assert "git commit" in received[0].message
 
 
 async def test_error_names_an_old_or_missing_git(repo: Repo, serve: Any) -> None:

@@ -212,6 +212,6 @@ def test_page_ends_at_a_line_or_a_character() -> None:
 def test_import_loads_no_unneeded_modules() -> None:
     code = "import sys, mcptrio_git; print([n for n in ('ssl', 'hypercorn', 'jsonschema_rs') if n in sys.modules])"
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert "hypercorn" not in done.stdout
-    assert "jsonschema_rs" not in done.stdout
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    assert "hypercorn" not in result.stdout
+    assert "jsonschema_rs" not in result.stdout

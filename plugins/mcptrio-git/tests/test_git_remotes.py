@@ -99,8 +99,8 @@ async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, t
     folder = tmp_path / "clones"
     url = f"file://{tmp_path}/remote.git"
     async with serve(clone_folder=str(folder), **NETWORK) as call:
-        heard: list[Any] = []
-        result = await call.client.call_tool("git_clone", {"url": url}, progress=heard.append)
+        received: list[Any] = []
+        result = await call.client.call_tool("git_clone", {"url": url}, progress=received.append)
         made = result.structured_content
         assert made == {
             "name": "remote",
@@ -108,8 +108,8 @@ async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, t
             "branch": "main",
             "commit": repo.git("rev-parse", "HEAD"),
         }
-        assert [each.progress for each in heard] == sorted({each.progress for each in heard})
-        assert any("objects: 100%" in each.message for each in heard)
+        assert [each.progress for each in received] == sorted({each.progress for each in received})
+        assert any("objects: 100%" in each.message for each in received)
         assert (await call.ok("git_log", repo_path="remote"))["items"]
         assert "already exists" in await call.refused("git_clone", url=url)
         await call.ok("git_clone", url=url, name="thin", depth=1, branch="main")

@@ -133,11 +133,11 @@ class MemoryReadTools:
         name = memory.graph_name(ctx, namespace)
 
         def count(statements: Statements) -> GraphStats:
-            found = [row[0] for row in statements.execute("SELECT name FROM namespaces ORDER BY name").fetchall()]
+            namespaces = [row[0] for row in statements.execute("SELECT name FROM namespaces ORDER BY name").fetchall()]
             if memory.config.is_by_principal:
-                named = [memory.display_name(each) for each in found if each == name]
+                named = [memory.display_name(each) for each in namespaces if each == name]
             else:
-                named = [each for each in found if memory.config.allowed_namespace(each)]
+                named = [each for each in namespaces if memory.config.allowed_namespace(each)]
             return msgspec.structs.replace(_stats(statements, name, named), namespace=memory.display_name(name))
 
         return await memory.read(count)

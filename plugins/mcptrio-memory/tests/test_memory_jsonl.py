@@ -91,14 +91,14 @@ async def test_long_import_reports_progress_and_its_size_is_bounded(open_memory,
     text = "".join(
         f'{{"type":"entity","name":"e{number}","entityType":"t","observations":[]}}\n' for number in range(1200)
     )
-    heard = []
+    received = []
     async with open_memory() as client:
-        await client.call_tool("import_graph", {"jsonl": text}, progress=heard.append)
+        await client.call_tool("import_graph", {"jsonl": text}, progress=received.append)
     async with open_memory(max_import_bytes=1000) as client:
         message = await refusal(client, "import_graph", jsonl=text)
 
-    assert heard
-    assert heard[-1].total == 1201
+    assert received
+    assert received[-1].total == 1201
     assert message.startswith("expected at most 1000 characters at `jsonl`, got ")
 
 

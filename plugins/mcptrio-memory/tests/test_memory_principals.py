@@ -104,20 +104,20 @@ async def test_change_notifies_the_owner_of_the_graph_only(file: Path, call: Any
     graph, node = "memory://knowledge-graph", "memory://node/hers"
     async with clients(file, ANN, ALSO_ANN, BOB, revision=revision) as (ann, also, bob):
         async with also.subscribe([graph, node]) as hers, bob.subscribe([graph, node]) as his:
-            heard: list[Change] = []
+            received: list[Change] = []
 
             async def listen() -> None:
                 while True:
-                    heard.append(await anext(his))
+                    received.append(await anext(his))
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(listen)
                 await call(ann, "create_entities", entities=[entity("hers")])
                 assert {(await anext(hers)).uri, (await anext(hers)).uri} == {graph, node}
                 await trio.testing.wait_all_tasks_blocked(0.05)
-                assert heard == []
+                assert received == []
                 await call(bob, "create_entities", entities=[entity("hers")])
-                while len(heard) < 2:
+                while len(received) < 2:
                     await trio.testing.wait_all_tasks_blocked()
-                assert {each.uri for each in heard} == {graph, node}
+                assert {each.uri for each in received} == {graph, node}
                 nursery.cancel_scope.cancel()

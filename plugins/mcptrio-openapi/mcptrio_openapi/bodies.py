@@ -83,8 +83,8 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
     content = mapping(media_type_object.get("content"), join(where, "content"))
     kinds: dict[str, Kind] = {}
     for name in content:
-        if (found := _kind_of(name)) is not None:
-            kinds[name] = found
+        if (kind := _kind_of(name)) is not None:
+            kinds[name] = kind
     if not kinds:
         raise DocumentError(join(where, "content"), "expected a media type that can be sent, got none")
     media_type = min(kinds, key=lambda name: _ORDER.index(kinds[name]))
@@ -215,11 +215,11 @@ def _fields(
     document: Document, media: Mapping[str, Any], pointer: str, schemas: Schemas, *, is_multipart: bool
 ) -> tuple[dict[str, Any], dict[str, Encoding]]:
     """Return the schema of a form, in which files are objects, and the encoding of each field."""
-    given, where = document.follow(media.get("schema", {}), join(pointer, "schema"))
-    declared = given.get("properties", {}) if isinstance(given, Mapping) else {}
+    media_schema, where = document.follow(media.get("schema", {}), join(pointer, "schema"))
+    declared = media_schema.get("properties", {}) if isinstance(media_schema, Mapping) else {}
     properties = mapping(declared, join(where, "properties"))
     by_name = mapping(media.get("encoding", {}), join(pointer, "encoding"))
-    schema = schemas.convert(given, where)
+    schema = schemas.convert(media_schema, where)
     changed = dict(schema.get("properties", {}))
     encodings: dict[str, Encoding] = {}
     for name, raw in properties.items():

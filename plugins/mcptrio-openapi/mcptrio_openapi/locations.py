@@ -74,11 +74,11 @@ def find_operations(document: Document, name: str, problems: list[DocumentProble
                 text = f"expected a text, got {name_kind(identifier)}; the tool is named after its path"
                 problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
                 identifier = None
-            given, is_other = names.assign(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
+            operation_name, is_other = names.assign(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
             if is_other:
-                text = f"an earlier operation has this name; the name of the tool is {prefix}{given}"
+                text = f"an earlier operation has this name; the name of the tool is {prefix}{operation_name}"
                 problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
-            yield OperationLocation(method, path, item, item_pointer, operation, where, f"{prefix}{given}")
+            yield OperationLocation(method, path, item, item_pointer, operation, where, f"{prefix}{operation_name}")
 
 
 def is_chosen(location: OperationLocation, api: Api) -> bool:

@@ -105,13 +105,13 @@ class OpenAPI:
                 while self._callers:
                     nursery.start_soon(self._callers.popitem()[1].aclose)
 
-    def _register_document(self, register: Callable[..., str], name: str, found: Document | DocumentProblem) -> None:
+    def _register_document(self, register: Callable[..., str], name: str, document: Document | DocumentProblem) -> None:
         state = self._states[name]
-        if isinstance(found, DocumentProblem):
-            state.problems = [found]
+        if isinstance(document, DocumentProblem):
+            state.problems = [document]
         else:
-            state.document = found
-            reading = read_operations(found, name, self._config)
+            state.document = document
+            reading = read_operations(document, name, self._config)
             used = [operation.base_url for operation in reading.operations]
             state.base_urls = tuple(dict.fromkeys(used or ([reading.base_url] if reading.searchable else [])))
             state.problems = list(reading.problems)

@@ -153,9 +153,9 @@ class Schemas:
                 out[keyword] = True
         elif keyword == "examples":
             if self._sending and isinstance(value, list):
-                kept = [each for each in value[:3] if _size(each) <= _SAMPLE_BYTES]
-                if kept:
-                    out[keyword] = kept
+                examples = [each for each in value[:3] if _size(each) <= _SAMPLE_BYTES]
+                if examples:
+                    out[keyword] = examples
         elif keyword == "example":
             if self._sending and _size(value) <= _SAMPLE_BYTES:
                 out.setdefault("examples", [value])
@@ -220,9 +220,9 @@ class Schemas:
                 raise DocumentError(where, f"expected an array of names, got {name_kind(required)}")
             declared = schema.get("properties")
             known = declared if isinstance(declared, Mapping) else {}
-            kept = [name for name in required if name not in known or name in out.get("properties", {})]
-            if kept:
-                out["required"] = list(dict.fromkeys(kept))
+            required_names = [name for name in required if name not in known or name in out.get("properties", {})]
+            if required_names:
+                out["required"] = list(dict.fromkeys(required_names))
         is_integer = schema.get("type") == "integer"
         for keyword, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
             if keyword not in schema:
@@ -296,10 +296,10 @@ _SPECIAL = frozenset({"type", "nullable", "enum", "const", "required", "exclusiv
 
 
 def _types(schema: Mapping[str, Any], pointer: str) -> list[str]:
-    given = schema.get("type")
-    if given is None:
+    declared_types = schema.get("type")
+    if declared_types is None:
         return []
-    names = given if isinstance(given, list) else [given]
+    names = declared_types if isinstance(declared_types, list) else [declared_types]
     for name in names:
         if not isinstance(name, str) or name not in TYPES:
             raise DocumentError(join(pointer, "type"), f"expected one of {', '.join(TYPES)}, got {name_kind(name)}")

@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 
 
 @define
-class Arrived:
+class ReceivedRequest:
     """One received request."""
 
     raw: bytes
@@ -61,7 +61,7 @@ def reply(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
-Answering = Callable[[Arrived, trio.abc.Stream], Awaitable[bytes | None]]
+Answering = Callable[[ReceivedRequest, trio.abc.Stream], Awaitable[bytes | None]]
 
 
 @define(eq=False)
@@ -69,7 +69,7 @@ class Site:
     """The served responses, and the received requests."""
 
     url: str = ""
-    arrived: list[Arrived] = field(factory=list)
+    arrived: list[ReceivedRequest] = field(factory=list)
     answers: list[bytes | Answering] = field(factory=list)
     """The responses for one request each, in order; then ``always``."""
     always: bytes | Answering = field(factory=partial(reply, {}))
@@ -80,7 +80,7 @@ class Site:
     """Set when a client has closed a connection while its request was being answered."""
 
     @property
-    def last(self) -> Arrived:
+    def last(self) -> ReceivedRequest:
         return self.arrived[-1]
 
     async def serve(self, stream: trio.abc.Stream) -> None:
@@ -96,7 +96,7 @@ class Site:
                     return
                 buffer += chunk
             head, _, rest = buffer.partition(b"\r\n\r\n")
-            arrived = Arrived(head + b"\r\n\r\n", b"")
+            arrived = ReceivedRequest(head + b"\r\n\r\n", b"")
             length = int(arrived.header("content-length") or 0)
             while len(rest) < length:
                 rest += await stream.receive_some()
@@ -118,7 +118,7 @@ class Site:
             finally:
                 self.open -= 1
 
-    async def hang(self, arrived: Arrived, stream: trio.abc.Stream) -> bytes | None:
+    async def hang(self, arrived: ReceivedRequest, stream: trio.abc.Stream) -> bytes | None:
         """Never respond, and notice when the client disconnects."""
         if not await stream.receive_some():
             self.closed.set()

@@ -271,13 +271,13 @@ async def test_cancelled_call_closes_its_connection(connected: Connected, site: 
 async def test_cancelled_download_is_closed_and_the_next_call_works(
     connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
-    begun = trio.Event()
+    started = trio.Event()
 
     async def forever(_: Any, stream: trio.abc.Stream) -> None:
         await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
         while True:
             await stream.send_all(b"x" * 65536)
-            begun.set()
+            started.set()
 
     site.answers = [forever]
     api = Api(file=document(IT), base_url=site.url, concurrency=1, max_response_bytes=200 * 1024 * 1024)
@@ -285,7 +285,7 @@ async def test_cancelled_download_is_closed_and_the_next_call_works(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, f"{PREFIX}it")
             with trio.fail_after(30):
-                await begun.wait()
+                await started.wait()
             nursery.cancel_scope.cancel()
         with trio.fail_after(30):
             await site.closed.wait()
@@ -353,13 +353,13 @@ async def test_download_reports_progress(
     connected: Connected, site: Site, document: MakeDocument, reply: Reply
 ) -> None:
     site.always = reply(b"x" * 300_000, kind="image/png")
-    heard: list[Any] = []
+    received: list[Any] = []
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
-        await client.call_tool(f"{PREFIX}it", progress=heard.append)
+        await client.call_tool(f"{PREFIX}it", progress=received.append)
 
-    assert heard
-    assert heard[-1].total == 300_000
-    assert heard[-1].message.endswith("bytes received")
+    assert received
+    assert received[-1].total == 300_000
+    assert received[-1].message.endswith("bytes received")
 
 
 @pytest.mark.parametrize(("method", "sent"), [("get", 3), ("put", 3), ("delete", 3), ("post", 1), ("patch", 1)])

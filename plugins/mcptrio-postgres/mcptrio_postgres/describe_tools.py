@@ -91,9 +91,9 @@ class DescribeTools:
     ) -> Descriptions:
         """Show the columns, keys, indexes, constraints and comments of up to 50 tables or views in one call."""
         configured = self.queries.find(database)
-        return self._those_that_fit(configured, await describe(self.queries, configured, tables))
+        return self._fit_into_result(configured, await describe(self.queries, configured, tables))
 
-    def _those_that_fit(self, database: ConfiguredDatabase, tables: list[PostgresTable]) -> Descriptions:
+    def _fit_into_result(self, database: ConfiguredDatabase, tables: list[PostgresTable]) -> Descriptions:
         """Return the tables whose text fits into one result, at least one."""
         size = 0
         for count, table in enumerate(tables):

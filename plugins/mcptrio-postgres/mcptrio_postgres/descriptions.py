@@ -138,18 +138,18 @@ async def describe_tables(connection: PostgresConnection, names: Sequence[str]) 
     oids: list[str] = []
     missing = []
     for name in names:
-        found = await fetch_rows(connection, _FIND, name)
-        if not found:
+        matches = await fetch_rows(connection, _FIND, name)
+        if not matches:
             missing.append(name)
-        elif (oid := found[0][0] or "") not in oids:
+        elif (oid := matches[0][0] or "") not in oids:
             oids.append(oid)
     if missing:
         table_names = [row[0] or "" for row in await fetch_rows(connection, _ALL_NAMES)]
         raise not_found(missing, table_names)
-    wanted = "{" + ",".join(oids) + "}"
-    tables = {row[0]: row for row in await fetch_rows(connection, _TABLES, wanted)}
+    oid_array = "{" + ",".join(oids) + "}"
+    tables = {row[0]: row for row in await fetch_rows(connection, _TABLES, oid_array)}
     parts = [
-        _by_table(await fetch_rows(connection, sql, wanted))
+        _by_table(await fetch_rows(connection, sql, oid_array))
         for sql in (_COLUMNS, _CONSTRAINTS, _INDEXES, _TRIGGERS, _REFERENCES)
     ]
     # A table may be dropped between two statements.

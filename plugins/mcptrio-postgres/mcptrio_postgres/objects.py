@@ -19,7 +19,7 @@ __all__ = ["objects"]
 def objects(config: Config) -> list[object]:
     """Return the objects to register."""
     queries = PostgresQueries(config)
-    found: list[object] = [
+    tool_objects: list[object] = [
         queries.pools,
         PostgresReadTools(queries),
         DescribeTools(queries),
@@ -27,5 +27,5 @@ def objects(config: Config) -> list[object]:
         DatabaseResources(queries),
     ]
     if config.writable:
-        found.append(PostgresWriteTool(queries))
-    return found
+        tool_objects.append(PostgresWriteTool(queries))
+    return tool_objects

@@ -187,4 +187,4 @@ def check_length(queries: PostgresQueries, query: str) -> None:
     if size > limit:
         raise ToolError(f"expected SQL of at most {limit} bytes (max_query_bytes), got {size}")
     if "\0" in query:
-        raise ToolError("SQL must not contain NUL")
+        raise ToolError("expected SQL without NUL")

@@ -131,10 +131,10 @@ async def read_page(
             await connection.execute(f"MOVE FORWARD {skip} FROM page")
         while not page.has_more:
             # One row more than requested shows whether there are more.
-            wanted = min(_FETCHED_ROWS, bounds.max_rows + 1 - len(page.items))
-            result = await connection.execute(f"FETCH FORWARD {wanted} FROM page")
+            row_count = min(_FETCHED_ROWS, bounds.max_rows + 1 - len(page.items))
+            result = await connection.execute(f"FETCH FORWARD {row_count} FROM page")
             page.add(result)
-            if result.ntuples < wanted:
+            if result.ntuples < row_count:
                 break
     except StatementFailed as error:
         # The position refers to the statement with the cut values, which the model did not write.

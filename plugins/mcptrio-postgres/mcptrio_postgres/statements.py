@@ -91,10 +91,10 @@ def single_statement(sql: str, allowed: Sequence[str], purpose: str) -> str:
         ToolError: There is no statement or several, the statement begins with another word, or it names a refused
             function or catalog.
     """
-    found = list(tokens(sql))
-    ends = [each for each in found if each.kind == "other" and each.text == ";"]
-    before = [each for each in found if not ends or each.start < ends[0].start]
-    if len(found) > len(before) + len(ends):
+    token_list = list(tokens(sql))
+    ends = [each for each in token_list if each.kind == "other" and each.text == ";"]
+    before = [each for each in token_list if not ends or each.start < ends[0].start]
+    if len(token_list) > len(before) + len(ends):
         raise ToolError("expected one statement, got several; call the tool once for each")
     word = first_word(before)
     if word not in allowed:

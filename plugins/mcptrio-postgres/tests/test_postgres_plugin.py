@@ -114,8 +114,8 @@ async def test_resources_and_completion(postgres_client: Any) -> None:
                 await client.read_resource(uri)
         template = "postgres://{database}/{table}"
         assert (await client.complete("resource", template, "database", "sh")).values == ("shop",)
-        found = await client.complete("resource", template, "table", "public.o", context={"database": "shop"})
-        assert found.values[0] == "public.orders"
+        completion = await client.complete("resource", template, "table", "public.o", context={"database": "shop"})
+        assert completion.values[0] == "public.orders"
 
 
 async def test_no_database_is_configured(postgres_client: Any, refusal: Any, text: Any) -> None:

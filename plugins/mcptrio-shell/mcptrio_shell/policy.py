@@ -112,7 +112,7 @@ class CommandPolicy:
             if size > config.max_argument_bytes:
                 raise ToolError(f"{name}: expected at most {config.max_argument_bytes} bytes, got {size}")
             if any("\0" in text for text in texts):
-                raise ToolError(f"{name}: must not contain NUL")
+                raise ToolError(f"{name}: expected text without NUL")
         for variable in environment:
             if variable not in config.client_environment:
                 allowed = ", ".join(config.client_environment) or "none"
@@ -166,9 +166,9 @@ class CommandPolicy:
         inherited = {name: os.environ[name] for name in config.inherit if name in os.environ}
         path = os.pathsep.join(map(str, config.path))
         # A value that starts with "()" is an exported bash function, which is code.
-        kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
+        variables = {name: value for name, value in inherited.items() if not value.startswith("()")}
         # PWD comes last, because programs use it as the path of their working folder.
-        return {"PATH": path, **kept, **config.environment, **requested, "PWD": cwd}
+        return {"PATH": path, **variables, **config.environment, **requested, "PWD": cwd}
 
 
 def _is_world_writable(path: str) -> bool:

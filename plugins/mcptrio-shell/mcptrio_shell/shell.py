@@ -312,8 +312,8 @@ def _complete_length(data: bytes) -> int:
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:
-            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) if wanted <= back else len(data) - back
+            sequence_length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) if sequence_length <= back else len(data) - back
         if byte < 0x80:
             break
     return len(data)

@@ -320,14 +320,14 @@ def _processes() -> list[tuple[int, int, str]]:
 
 def _processes_of(user: int) -> list[str]:
     """Return the ids of a user's threads, which RLIMIT_NPROC counts."""
-    found = []
+    processes = []
     for name in _pids():
         try:
             if os.stat(f"/proc/{name}").st_uid == user:
-                found += os.listdir(f"/proc/{name}/task")
+                processes += os.listdir(f"/proc/{name}/task")
         except OSError:
             continue  # it has exited meanwhile
-    return found
+    return processes
 
 
 def _pids() -> list[str]:

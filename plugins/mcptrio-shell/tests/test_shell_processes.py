@@ -109,9 +109,9 @@ async def test_running_and_kept_processes_are_limited(connected: Connect) -> Non
 
         for id in ids:
             await call(client, "stop_process", id=id)
-        done = await call(client, "run_command", argv=["sh", "-c", "exit"])
+        result = await call(client, "run_command", argv=["sh", "-c", "exit"])
         listed = await call(client, "list_processes")
-        assert [item["id"] for item in listed["items"]] == [done["process"]["id"], ids[1]]
+        assert [item["id"] for item in listed["items"]] == [result["process"]["id"], ids[1]]
         assert "expected the id of a process" in await failure(client, "read_output", id=ids[0])
 
 
@@ -169,9 +169,9 @@ async def test_processes_end_with_the_server(connected: Connect, inside: Path) -
 
 async def test_output_is_split_between_characters(connected: Connect) -> None:
     async with connected() as client:
-        done = await call(client, "run_command", argv=["sh", "-c", "printf 'aé€😀'; printf '\\377'"])
-        assert done["stdout"]["text"] == "aé€😀\ufffd"
-        id = done["process"]["id"]
+        result = await call(client, "run_command", argv=["sh", "-c", "printf 'aé€😀'; printf '\\377'"])
+        assert result["stdout"]["text"] == "aé€😀\ufffd"
+        id = result["process"]["id"]
         texts, start_at = [], 0
         while start_at < 11:
             page = await call(client, "read_output", id=id, offset=start_at, limit=4)
@@ -183,8 +183,8 @@ async def test_output_is_split_between_characters(connected: Connect) -> None:
 
 async def test_output_without_an_offset_is_its_end(connected: Connect) -> None:
     async with connected() as client:
-        done = await call(client, "run_command", argv=["sh", "-c", "seq 1 100"])
-        page = await call(client, "read_output", id=done["process"]["id"], limit=8)
+        result = await call(client, "run_command", argv=["sh", "-c", "seq 1 100"])
+        page = await call(client, "read_output", id=result["process"]["id"], limit=8)
 
     assert page["text"] == "\n99\n100\n"
     assert not page["truncated"]
@@ -264,8 +264,8 @@ async def test_table_of_the_configuration_file_is_read(inside: Path) -> None:
     async with connect(
         Server(plugins=[Shell], config={"Shell": table}, settings=ServerSettings(strict=True))
     ) as client:
-        done = await call(client, "run_command", argv=["sh", "-c", "echo $A; ulimit -n"])
-    assert done["stdout"]["text"] == "b\n20\n"
+        result = await call(client, "run_command", argv=["sh", "-c", "echo $A; ulimit -n"])
+    assert result["stdout"]["text"] == "b\n20\n"
 
     for wrong in (
         {"allow": [{"argv": ["sh"]}]},

@@ -60,12 +60,15 @@ async def test_command_returns_its_exit_code_and_output(
     connected: Connect, run: Run, inside: Path, revision: str
 ) -> None:
     async with connected(revision=revision) as client:
-        done = await run(client, "pwd; echo oops >&2; exit 3")
+        result = await run(client, "pwd; echo oops >&2; exit 3")
 
-    assert done["process"] | {"status": "exited", "exit_code": 3, "signal": None, "cwd": str(inside)} == done["process"]
-    assert done["stdout"] == {"text": f"{inside}\n", "bytes": len(str(inside)) + 1} | NOTHING_OMITTED
-    assert done["stderr"] == {"text": "oops\n", "bytes": 5} | NOTHING_OMITTED
-    assert not done["truncated"]
+    assert (
+        result["process"] | {"status": "exited", "exit_code": 3, "signal": None, "cwd": str(inside)}
+        == result["process"]
+    )
+    assert result["stdout"] == {"text": f"{inside}\n", "bytes": len(str(inside)) + 1} | NOTHING_OMITTED
+    assert result["stderr"] == {"text": "oops\n", "bytes": 5} | NOTHING_OMITTED
+    assert not result["truncated"]
 
 
 NOTHING_OMITTED = {"omitted_bytes": 0, "omitted_lines": 0}
@@ -109,11 +112,11 @@ async def test_environment_is_that_of_the_settings(
     monkeypatch.setenv("API_TOKEN", "hush-hush")
     monkeypatch.setenv("TZ", "UTC")
     async with connected(inherit=("TZ",), environment={"A": "1"}, client_environment=("B",)) as client:
-        done = await run(client, "env; tr '\\0' '\\n' < /proc/$PPID/environ", env={"B": "2"})
+        result = await run(client, "env; tr '\\0' '\\n' < /proc/$PPID/environ", env={"B": "2"})
 
-    lines = set(done["stdout"]["text"].splitlines())
+    lines = set(result["stdout"]["text"].splitlines())
     assert lines - {"_=/usr/bin/env", "OLDPWD="} <= {"A=1", "B=2", "TZ=UTC", f"PWD={inside}", *PATHS}
-    assert "hush-hush" not in done["stdout"]["text"]
+    assert "hush-hush" not in result["stdout"]["text"]
 
 
 PATHS = {
@@ -124,10 +127,10 @@ PATHS = {
 
 async def test_streams_can_be_merged_in_the_order_of_writing(connected: Connect, run: Run) -> None:
     async with connected() as client:
-        done = await run(client, "echo 1; echo 2 >&2; echo 3", merge_stderr=True)
+        result = await run(client, "echo 1; echo 2 >&2; echo 3", merge_stderr=True)
 
-    assert done["stdout"]["text"] == "1\n2\n3\n"
-    assert done["stderr"]["bytes"] == 0
+    assert result["stdout"]["text"] == "1\n2\n3\n"
+    assert result["stderr"]["bytes"] == 0
 
 
 async def test_progress_contains_the_last_line(connected: Connect) -> None:
@@ -140,8 +143,8 @@ async def test_progress_contains_the_last_line(connected: Connect) -> None:
 
 async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: Run) -> None:
     async with connected(result_bytes=1024, log_bytes=4096) as client:
-        done = await run(client, "seq 1 20000")
-        out = done["stdout"]
+        result = await run(client, "seq 1 20000")
+        out = result["stdout"]
         text = "".join(f"{number}\n" for number in range(1, 20001))
         head, note, tail = (
             out["text"].partition("[")[0],
@@ -149,7 +152,7 @@ async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: 
             out["text"].rpartition("]\n")[2],
         )
 
-        assert done["truncated"]
+        assert result["truncated"]
         assert text.startswith(head)
         assert text.endswith(tail)
         assert 900 < len(head) + len(tail) <= 1024
@@ -159,7 +162,7 @@ async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: 
 
         pages, start, skipped = "", 0, 0
         while True:
-            page = await client.call_tool("read_output", {"id": done["process"]["id"], "offset": start})
+            page = await client.call_tool("read_output", {"id": result["process"]["id"], "offset": start})
             found = page.structured_content
             pages += found["text"]
             skipped += found["skipped_bytes"]
@@ -175,12 +178,12 @@ async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: 
 
 async def test_output_flood_ends_the_command_in_bounded_memory(connected: Connect, run: Run) -> None:
     async with connected(max_output_bytes=2**20, log_bytes=4096, result_bytes=1024) as client:
-        done = await run(client, "yes flood")
+        result = await run(client, "yes flood")
 
-    assert done["process"]["status"] == "too_much_output"
-    assert done["process"]["signal"] == "SIGTERM"
-    assert done["stdout"]["bytes"] >= 2**20
-    assert len(done["stdout"]["text"]) < 1200
+    assert result["process"]["status"] == "too_much_output"
+    assert result["process"]["signal"] == "SIGTERM"
+    assert result["stdout"]["bytes"] >= 2**20
+    assert len(result["stdout"]["text"]) < 1200
 
 
 @pytest.mark.parametrize(
@@ -201,11 +204,11 @@ async def test_command_that_ignores_sigterm_is_killed_at_its_timeout(
 
         nursery.start_soon(late)
         # The input arrives after the time has started.
-        done = await run(client, script, stdin="go\n", timeout=30)
+        result = await run(client, script, stdin="go\n", timeout=30)
 
-        assert done["process"]["status"] == "timed_out"
-        assert done["process"]["signal"] == number
-        assert done["stdout"]["text"] == "a\n"
+        assert result["process"]["status"] == "timed_out"
+        assert result["process"]["signal"] == number
+        assert result["stdout"]["text"] == "a\n"
 
 
 async def test_requested_timeout_is_limited(connected: Connect, run: Run) -> None:
@@ -238,19 +241,19 @@ async def test_background_processes_and_daemons_end_with_the_command(
     while [ ! -s daemon ]; do :; done
     """
     async with connected(grace=0.2) as client:
-        done = await run(client, script)
+        result = await run(client, script)
 
-    assert done["process"]["status"] == "exited"
-    assert done["process"]["exit_code"] == 0
-    assert done["process"]["left_behind"] >= 2
+    assert result["process"]["status"] == "exited"
+    assert result["process"]["exit_code"] == 0
+    assert result["process"]["left_behind"] >= 2
     assert not alive(int((inside / "daemon").read_text()))
 
 
 async def test_command_that_kills_its_warden_is_ended(connected: Connect, run: Run, inside: Path) -> None:
     async with connected(grace=0.2) as client:
-        done = await run(client, "sleep 60 & echo $$ $! > pids; kill -KILL $PPID; sleep 60")
+        result = await run(client, "sleep 60 & echo $$ $! > pids; kill -KILL $PPID; sleep 60")
 
-    assert done["process"]["status"] == "lost"
+    assert result["process"]["status"] == "lost"
     for pid in (inside / "pids").read_text().split():
         await gone(int(pid))
 
@@ -258,10 +261,10 @@ async def test_command_that_kills_its_warden_is_ended(connected: Connect, run: R
 async def test_limits_apply_from_the_first_instruction(connected: Connect, run: Run) -> None:
     limits = Limits(cpu_seconds=7, memory_bytes=2**30, file_bytes=2**20, open_files=40)
     async with connected(limits=limits) as client:
-        done = await run(client, "ulimit -t; ulimit -v; ulimit -f; ulimit -n; ulimit -c; ulimit -Hn")
+        result = await run(client, "ulimit -t; ulimit -v; ulimit -f; ulimit -n; ulimit -c; ulimit -Hn")
         grown = await run(client, "trap '' XFSZ; head -c 2000000 /dev/zero > big; wc -c < big")
 
-    assert done["stdout"]["text"].split() == ["7", str(2**20), str(2**20 // 512), "40", "0", "40"]
+    assert result["stdout"]["text"].split() == ["7", str(2**20), str(2**20 // 512), "40", "0", "40"]
     assert grown["stdout"]["text"].strip() == str(2**20)
 
 
@@ -280,32 +283,32 @@ async def test_command_that_starts_too_many_processes_is_killed(connected: Conne
     """A fork bomb of forty processes."""
     script = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait"
     async with connected(limits=Limits(processes=10)) as client:
-        done = await run(client, script)
+        result = await run(client, script)
 
     # If RLIMIT_NPROC applies (it does not for root), the shell itself fails.
-    assert done["process"]["status"] in ("too_many_processes", "exited")
-    assert done["process"]["exit_code"] != 0
+    assert result["process"]["status"] in ("too_many_processes", "exited")
+    assert result["process"]["exit_code"] != 0
 
 
 async def test_command_gains_no_privileges(connected: Connect, run: Run) -> None:
     for wanted in (True, False):
         async with connected(no_new_privileges=wanted) as client:
-            done = await run(client, "grep NoNewPrivs /proc/self/status")
-        assert done["stdout"]["text"].split() == ["NoNewPrivs:", str(int(wanted))]
+            result = await run(client, "grep NoNewPrivs /proc/self/status")
+        assert result["stdout"]["text"].split() == ["NoNewPrivs:", str(int(wanted))]
 
 
 async def test_signals_and_descriptors_have_their_defaults(connected: Connect, run: Run) -> None:
     async with connected() as client:
-        done = await run(
+        result = await run(
             client, "grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; yes | head -1"
         )
 
-    ignored, blocked = (int(line.split()[1], 16) for line in done["stdout"]["text"].splitlines()[:2])
+    ignored, blocked = (int(line.split()[1], 16) for line in result["stdout"]["text"].splitlines()[:2])
     # 32 and 33 are the C library's, which blocks them briefly while threads start and end; no program can use them.
     own = ~(0b11 << 31)
     assert (ignored & own, blocked & own) == (0, 0)
-    assert done["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
-    assert len(done["stdout"]["text"].splitlines()[2].split()) <= 5
+    assert result["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
+    assert len(result["stdout"]["text"].splitlines()[2].split()) <= 5
 
 
 async def test_commands_end_when_the_server_is_killed(inside: Path) -> None:
@@ -351,8 +354,8 @@ async def test_command_that_stops_its_warden_is_ended(
 
                 nursery.start_soon(late)
                 # The input arrives after the warden has reported the start; stopped before, it could not report.
-                done = await run(client, f"read go; echo $$ > pid; {rest}", stdin="go\n", timeout=20)
-            assert done["process"]["status"] == "timed_out"
+                result = await run(client, f"read go; echo $$ > pid; {rest}", stdin="go\n", timeout=20)
+            assert result["process"]["status"] == "timed_out"
             await gone(int((inside / "pid").read_text()))
             (inside / "pid").unlink()
         # The place of the command is free again.

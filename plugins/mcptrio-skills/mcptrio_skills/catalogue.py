@@ -33,7 +33,7 @@ class File:
     fingerprint: tuple[int, ...] = field(repr=False)
     """Differs after each change of the file."""
     is_settled: bool = field(repr=False)
-    """True if the next change will change the fingerprint. With a coarse clock, a change at once may not."""
+    """True if every later change will change the fingerprint. Within one tick of a coarse clock, it does not."""
 
     @property
     def name(self) -> str:

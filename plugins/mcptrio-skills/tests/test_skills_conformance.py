@@ -12,7 +12,7 @@ import trio
 from mcptrio_skills import Config, Skills
 
 from mcptrio.testing import Case, ServerSpec, open_served
-from tests.conformance.runner import Allowed, Leg, find_suite, judge, read_results
+from tests.conformance.runner import Allowed, SuiteRun, find_suite, judge, read_results
 from tests.node import Node, find_node
 
 from .conftest import write_skill
@@ -48,7 +48,7 @@ async def test_conformance_suite_passes(suite: tuple[Node, Path], tmp_path: Path
                 command = [node.binary, script, "server", "--url", str(served.target), *options]
                 await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
                 scenarios = read_results(out)
-                complaints += judge(Leg(name=name, options=options, scenarios=1), scenarios, Allowed())
+                complaints += judge(SuiteRun(name=name, options=options, scenarios=1), scenarios, Allowed())
                 succeeded |= {each.name: each.count("SUCCESS") for each in scenarios.values()}
 
     assert not complaints, "\n".join(complaints)

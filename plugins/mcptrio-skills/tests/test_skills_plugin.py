@@ -278,9 +278,9 @@ async def test_table_of_the_configuration_file_is_read(skills_folder: Path) -> N
 
 def test_yaml_parser_is_imported_when_needed() -> None:
     code = "import sys, mcptrio_skills; print('yaml' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 
-    assert done.stdout == "False\n"
+    assert result.stdout == "False\n"
 
 
 async def test_closed_server_lists_no_skills(skills_folder: Path) -> None:

@@ -16,7 +16,7 @@ __all__ = ["CsvFile", "Exported"]
 
 @frozen(kw_only=True)
 class Exported:
-    """The content of a file, and ``has_more`` if rows are left for a further file."""
+    """The content of a file. If ``has_more`` is true, further rows need another file."""
 
     columns: tuple[str, ...]
     text: str

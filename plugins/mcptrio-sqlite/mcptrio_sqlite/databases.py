@@ -58,19 +58,19 @@ class Databases:
         path = self.config.databases.get(name)
         if path is not None:
             return self._database(name, path, is_configured=True)
-        found = self._in_folder(name)
-        if found is None:
+        path = self._in_folder(name)
+        if path is None:
             raise ToolError(f"no such database: {_quote(name)}{self._suggestion(name)}")
-        return self._database(name, found, is_configured=False)
+        return self._database(name, path, is_configured=False)
 
     def all(self) -> Iterator[DatabaseFile]:
         """Return all databases in order of name. Blocks."""
         names = {*self.config.databases, *self._names_in_folder()}
         for name in sorted(names):
             path = self.config.databases.get(name)
-            found = path or self._in_folder(name)
-            if found is not None:
-                yield self._database(name, found, is_configured=path is not None)
+            database_path = path or self._in_folder(name)
+            if database_path is not None:
+                yield self._database(name, database_path, is_configured=path is not None)
 
     def _database(self, name: str, path: Path, *, is_configured: bool) -> DatabaseFile:
         return DatabaseFile(

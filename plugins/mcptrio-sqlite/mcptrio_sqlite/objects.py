@@ -32,7 +32,7 @@ def objects(config: Config) -> list[object]:
     if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise ValueError(f"expected SQLite 3.37 or newer, got {sqlite3.sqlite_version}")
     queries = Queries(config)
-    found: list[object] = [
+    tool_objects: list[object] = [
         queries.pool,
         SQLiteReadTools(queries),
         ExportTool(queries),
@@ -41,5 +41,5 @@ def objects(config: Config) -> list[object]:
         Analysis(),
     ]
     if config.writable:
-        found += [WriteTools(queries), Demonstration()]
-    return found
+        tool_objects += [WriteTools(queries), Demonstration()]
+    return tool_objects

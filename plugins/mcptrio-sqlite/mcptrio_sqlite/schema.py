@@ -121,12 +121,12 @@ def describe_table(opened: OpenDatabase, name: str, *, count_rows: bool = False)
     Raises:
         ToolError: The table does not exist.
     """
-    found = opened.fetch_all(
+    matches = opened.fetch_all(
         "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE", name
     )
-    if not found or opened.policy.is_denied(found[0][0]):
+    if not matches or opened.policy.is_denied(matches[0][0]):
         raise ToolError(f"no such table: `{name[:200]}`{_suggestion(opened, name)}")
-    (table, kind, without_rowid, strict) = found[0]
+    (table, kind, without_rowid, strict) = matches[0]
     sql = opened.fetch_all("SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')", table)
     text = str(sql[0][0] or "") if sql else ""
     indexes = opened.fetch_all(
@@ -140,23 +140,24 @@ def describe_table(opened: OpenDatabase, name: str, *, count_rows: bool = False)
         table,
         _MAX_DESCRIBED_ITEMS + 1,
     )
-    grouped = _foreign_keys(keys)
+    foreign_keys = _foreign_keys(keys)
     quoted = table.replace('"', '""')
     # The table after FROM cannot be a parameter, so its name is quoted. All other names are bound.
-    counted = opened.fetch_all(f'SELECT count(*) FROM "{quoted}"') if count_rows else [(None,)]
+    count_rows_result = opened.fetch_all(f'SELECT count(*) FROM "{quoted}"') if count_rows else [(None,)]
     return Table(
         database=opened.database.name,
         name=table,
         type="table" if kind == "shadow" else kind,
         items=_columns(opened, table),
         indexes=tuple(_index(opened, *row) for row in indexes[:_MAX_DESCRIBED_ITEMS]),
-        foreign_keys=grouped[:_MAX_DESCRIBED_ITEMS],
+        foreign_keys=foreign_keys[:_MAX_DESCRIBED_ITEMS],
         triggers=tuple(trigger for (trigger,) in triggers[:_MAX_DESCRIBED_ITEMS]),
         strict=bool(strict),
         without_rowid=bool(without_rowid),
         sql=text[:_MAX_SQL_CHARS],
-        rows=counted[0][0],
-        truncated=len(text) > _MAX_SQL_CHARS or max(len(indexes), len(grouped), len(triggers)) > _MAX_DESCRIBED_ITEMS,
+        rows=count_rows_result[0][0],
+        truncated=len(text) > _MAX_SQL_CHARS
+        or max(len(indexes), len(foreign_keys), len(triggers)) > _MAX_DESCRIBED_ITEMS,
     )
 
 

@@ -121,12 +121,12 @@ async def test_skipping_rows_is_interrupted(sqlite_client: Any, call: Any, refus
 
 
 async def test_long_query_reports_progress(sqlite_client: Any) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     counted = trio.Event()
 
     def hear(progress: Progress) -> None:
-        heard.append(progress.message or "")
-        if ", 0 steps" not in heard[-1]:
+        received.append(progress.message or "")
+        if ", 0 steps" not in received[-1]:
             counted.set()
 
     async with sqlite_client() as client, trio.open_nursery() as nursery:
@@ -134,7 +134,7 @@ async def test_long_query_reports_progress(sqlite_client: Any) -> None:
         await counted.wait()
         nursery.cancel_scope.cancel()
 
-    assert all("of at most 30 seconds" in message for message in heard)
+    assert all("of at most 30 seconds" in message for message in received)
 
 
 async def test_number_of_query_processes_is_limited(sqlite_client: Any) -> None:
@@ -186,14 +186,14 @@ async def test_killed_writer_changes_nothing_and_readers_continue(
 
         async def change() -> None:
             messages.append(await refusal(client, "write_query", query=query))
-            done.set()
+            finished.set()
 
-        done = trio.Event()
+        finished = trio.Event()
         nursery.start_soon(change)
         await until(lambda: shop.stat().st_size > 2**20)
         await trio.sleep(0.5)  # for the rows that are left
         timed.jump(30)
-        await done.wait()
+        await finished.wait()
         assert "nothing was changed" in messages[0]
         assert (await call(client, "read_query", query="SELECT count(*) FROM customers"))["items"] == [[3]]
         await call(client, "write_query", query="INSERT INTO customers(name) VALUES ('after')")

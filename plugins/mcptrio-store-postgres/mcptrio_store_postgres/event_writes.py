@@ -179,8 +179,8 @@ class EventWrites:
     def append(self, batch: OperationBatch, items: Sequence[Append]) -> Results:
         # All transactions lock rows in the same order, which avoids deadlocks.
         order = sorted(range(len(items)), key=lambda at: (items[at].session, items[at].stream))
-        wanted = [items[at] for at in order]
-        cursor = batch.connection.execute(_APPEND, self._append_parameters(wanted))
+        appends = [items[at] for at in order]
+        cursor = batch.connection.execute(_APPEND, self._append_parameters(appends))
         yield
         rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
         results: dict[int, Any] = {}
@@ -190,7 +190,7 @@ class EventWrites:
         numbers: list[int] = []
         positions: list[int] = []
         data: list[bytes] = []
-        for at, each in zip(order, wanted, strict=True):
+        for at, each in zip(order, appends, strict=True):
             row = rows.get(each.token)
             if row is None:
                 missing.append(at)
@@ -218,14 +218,14 @@ class EventWrites:
 
     def settle(self, batch: OperationBatch, items: Sequence[tuple[str, str, int]]) -> Results:
         """Complete streams of this process with their fallback events. Items are ``(session, stream, token)``."""
-        wanted = sorted(items)
+        sorted_items = sorted(items)
         parameters = {
             "cost": EVENT_COST,
             "age": self.age,
             "replica": self._replica,
-            "sessions": [session for session, _, _ in wanted],
-            "streams": [stream for _, stream, _ in wanted],
-            "tokens": [token for _, _, token in wanted],
+            "sessions": [session for session, _, _ in sorted_items],
+            "streams": [stream for _, stream, _ in sorted_items],
+            "tokens": [token for _, _, token in sorted_items],
         }
         cursor = batch.connection.execute(_SETTLE.format(_OWN), parameters)
         yield
@@ -257,15 +257,15 @@ class EventWrites:
             self._free_bytes.pop(session, None)
         return [None] * len(items)
 
-    def _append_parameters(self, wanted: Sequence[Append]) -> dict[str, Any]:
+    def _append_parameters(self, appends: Sequence[Append]) -> dict[str, Any]:
         return {
-            "sessions": [each.session for each in wanted],
-            "streams": [each.stream for each in wanted],
-            "counts": [len(each.data) for each in wanted],
-            "sizes": [each.size for each in wanted],
-            "last": [each.last for each in wanted],
-            "wills": [each.will for each in wanted],
-            "tokens": [each.token for each in wanted],
+            "sessions": [each.session for each in appends],
+            "streams": [each.stream for each in appends],
+            "counts": [len(each.data) for each in appends],
+            "sizes": [each.size for each in appends],
+            "last": [each.last for each in appends],
+            "wills": [each.will for each in appends],
+            "tokens": [each.token for each in appends],
             "inbox": INBOX,
             "replica": self._replica,
             "age": self.age,
@@ -275,13 +275,13 @@ class EventWrites:
         self, batch: OperationBatch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]
     ) -> None:
         """Add the results of appends that changed no stream: the stream is complete, or has the append already."""
-        wanted = [items[at] for at in missing]
+        missing_appends = [items[at] for at in missing]
         rows = batch.connection.execute(
-            _STATE, ([each.session for each in wanted], [each.stream for each in wanted])
+            _STATE, ([each.session for each in missing_appends], [each.stream for each in missing_appends])
         ).fetchall()
-        found = {(session, name): (following, token) for session, name, following, token in rows}
-        for at, each in zip(missing, wanted, strict=True):
-            following, token = found.get((each.session, each.stream), (0, None))
+        stored_streams = {(session, name): (following, token) for session, name, following, token in rows}
+        for at, each in zip(missing, missing_appends, strict=True):
+            following, token = stored_streams.get((each.session, each.stream), (0, None))
             if token == each.token:
                 results[at] = int(str(following)) - 1
             else:

@@ -55,9 +55,9 @@ class PostgresEventStore:
         key = self._keys.key(session)
         # One append at a time for each stream, because a repeated append is recognized only if it was the last one.
         async with self._stream_lock(key, stream):
-            wanted = self._append_of(key, stream, data, last=last, will=will)
-            work = DatabaseOperation(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
-            position: int = await self._retry(work, wanted.size)
+            append = self._append_of(key, stream, data, last=last, will=will)
+            work = DatabaseOperation(self._writes.append, append, (key, stream), needs_lease=not append.is_begun)
+            position: int = await self._retry(work, append.size)
             if last:
                 self._note_ended(key, stream)
             else:
@@ -79,10 +79,10 @@ class PostgresEventStore:
             await self._settle(key, stream)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        found = read_event_id(event_id)
-        if found is None:
+        stream_and_position = read_event_id(event_id)
+        if stream_and_position is None:
             return None
-        stream, position = found
+        stream, position = stream_and_position
         read = await self._page(session, stream, position + 1)
         if read is None or not read.first <= position + 1 <= read.next:
             return None
@@ -95,15 +95,15 @@ class PostgresEventStore:
     async def completed_after(self, session: str, stream: str) -> list[str]:
         if not _is_storable(stream):
             return []
-        found: list[str] = await self._database.read(
+        streams: list[str] = await self._database.read(
             DatabaseOperation(completed_after, (self._keys.key(session), stream))
         )
-        return found
+        return streams
 
     async def put(self, session: str, message: bytes) -> None:
         key = self._keys.key(session)
-        wanted = self._append_of(key, INBOX, (message,), last=False, will=None)
-        await self._database.write(DatabaseOperation(self._writes.append, wanted, (key, INBOX)), wanted.size)
+        append = self._append_of(key, INBOX, (message,), last=False, will=None)
+        await self._database.write(DatabaseOperation(self._writes.append, append, (key, INBOX)), append.size)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         read = await self._page(session, INBOX, position)
@@ -154,11 +154,11 @@ class PostgresEventStore:
         if not _is_storable(stream):
             return None
         key = self._keys.key(session)
-        wanted = (key, stream, position, self._writes.bounds.stream_events, self._writes.age)
-        found: Page | None = await self._database.read(DatabaseOperation(page, wanted))
-        if found is not None and found.is_last and found.is_unread and stream != INBOX:
-            self._database.post(DatabaseOperation(self._writes.mark_read, found.number))
-        return found
+        page_request = (key, stream, position, self._writes.bounds.stream_events, self._writes.age)
+        stored_page: Page | None = await self._database.read(DatabaseOperation(page, page_request))
+        if stored_page is not None and stored_page.is_last and stored_page.is_unread and stream != INBOX:
+            self._database.post(DatabaseOperation(self._writes.mark_read, stored_page.number))
+        return stored_page
 
     def _note_begun(self, key: str, stream: str) -> None:
         self._begun.setdefault(key, set()).add(stream)

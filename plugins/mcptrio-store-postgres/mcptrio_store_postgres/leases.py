@@ -158,7 +158,7 @@ class Leases:
     def _note(self, rows: Sequence[tuple[Any, ...]], ended: Sequence[str]) -> None:
         rows = [row for row in rows if row[0] not in ended]
         self.replicas = len(rows)
-        self.live = _seen(rows, self._seconds)
+        self.live = _seen_replicas(rows, self._seconds)
 
     # In a thread
 
@@ -197,12 +197,12 @@ def read_replicas(connection: Connection, seconds: float) -> tuple[list[SeenRepl
         seconds: Seconds of a lease.
     """
     rows = connection.execute(_ALL).fetchall()
-    return _seen(rows, seconds), len(rows)
+    return _seen_replicas(rows, seconds), len(rows)
 
 
-def _seen(rows: Sequence[tuple[Any, ...]], seconds: float) -> list[SeenReplica]:
+def _seen_replicas(rows: Sequence[tuple[Any, ...]], seconds: float) -> list[SeenReplica]:
     now = time.monotonic()
     return [
-        SeenReplica(id, host, process, age, max(0.0, seconds - left), now)
-        for id, _, _, host, process, age, left in rows[:MAX_LISTED]
+        SeenReplica(id, host, process, age, max(0.0, seconds - seconds_left), now)
+        for id, _, _, host, process, age, seconds_left in rows[:MAX_LISTED]
     ]

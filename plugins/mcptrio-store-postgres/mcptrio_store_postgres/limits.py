@@ -1,4 +1,4 @@
-"""Names that may be used once, and rates, over all replicas."""
+"""One-time names and rate quotas, shared by all replicas."""
 
 from __future__ import annotations
 
@@ -73,39 +73,41 @@ class PostgresQuotaStore:
 
 
 def _use(batch: OperationBatch, items: Sequence[tuple[str, float]]) -> Results:
-    wanted = sorted(items)
-    cursor = batch.connection.execute(_USE, ([name for name, _ in wanted], [seconds for _, seconds in wanted]))
+    sorted_items = sorted(items)
+    cursor = batch.connection.execute(
+        _USE, ([name for name, _ in sorted_items], [seconds for _, seconds in sorted_items])
+    )
     yield
     names = {name for (name,) in cursor.fetchall()}
     return [name in names for name, _ in items]
 
 
 def _take(batch: OperationBatch, items: Sequence[_Take]) -> Results:
-    """Take from quotas. Equal requests are counted together, and the first ones of them are granted."""
+    """Take from quotas. Equal requests are sent as one, with their number; the first ones of them are granted."""
     yield
     results: list[Any] = [0.0] * len(items)
     waiting: dict[_Take, list[int]] = {}
-    for at, item in enumerate(items):
-        waiting.setdefault(item, []).append(at)
+    for index, item in enumerate(items):
+        waiting.setdefault(item, []).append(index)
     while waiting:
         # One statement can change a row only once, so a second rate of a name is taken by the next statement.
-        now: dict[str, _Take] = {}
+        next_takes: dict[str, _Take] = {}
         for item in sorted(waiting, key=lambda item: item.name):
-            now.setdefault(item.name, item)
-        takers = [(item, waiting.pop(item)) for item in now.values()]
-        rows = _taken(batch, takers)
+            next_takes.setdefault(item.name, item)
+        takers = [(item, waiting.pop(item)) for item in next_takes.values()]
+        rows = _execute_take(batch, takers)
         for item, indexes in takers:
             if item.name not in rows:
                 # The sweeper has deleted the row after _QUOTA_ROWS found it. The next statement inserts it.
                 waiting[item] = indexes
                 continue
             granted, wait = rows[item.name]
-            for at in indexes[granted:]:
-                results[at] = wait
+            for index in indexes[granted:]:
+                results[index] = wait
     return results
 
 
-def _taken(batch: OperationBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
+def _execute_take(batch: OperationBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
     names = [item.name for item, _ in takers]
     batch.connection.execute(_QUOTA_ROWS, (names,))
     parameters = (
@@ -115,5 +117,5 @@ def _taken(batch: OperationBatch, takers: Sequence[tuple[_Take, list[int]]]) -> 
         [float(len(indexes)) for _, indexes in takers],
     )
     rows: list[tuple[Any, ...]] = batch.connection.execute(_TAKE, parameters).fetchall()
-    # At least a millisecond, because zero means that one was taken.
+    # A refused request waits at least a millisecond, because zero means that it was granted.
     return {name: (granted, max(wait, 0.001)) for name, granted, wait in rows}

@@ -1,4 +1,4 @@
-"""Operations for the engine. All waiting operations form one transaction, with one statement for each kind.
+"""Operations for PostgreSQL. All waiting operations form one transaction, with one statement for each kind.
 
 A kind of operation is a generator function. It sends its statements for a list of items, yields once, and reads the
 results, so the statements of all kinds are sent in one round trip.
@@ -16,7 +16,8 @@ from mcptrio_store_postgres.links import Connection
 __all__ = ["DatabaseOperation", "OperationBatch", "Results", "Run", "rounds"]
 
 Results: TypeAlias = Generator[None, None, Sequence[Any]]
-"""Sends, yields once, and returns a result for each item. A result that is an exception is raised to its caller."""
+"""Sends its statements, yields once, and returns a result for each item. A result that is an exception is raised in the
+caller of its operation."""
 
 
 @define(eq=False)
@@ -48,17 +49,21 @@ class DatabaseOperation:
     needs_lease: bool = False
 
 
-def rounds(works: Sequence[DatabaseOperation]) -> list[dict[Run, list[int]]]:
-    """Return the indexes of the operations by kind, in rounds in which no kind has a key twice."""
-    found: list[dict[Run, list[int]]] = []
+def rounds(operations: Sequence[DatabaseOperation]) -> list[dict[Run, list[int]]]:
+    """Distribute operations over rounds, so that each round has at most one operation with the same kind and key.
+
+    Returns:
+        For each round, the indexes of its operations by kind.
+    """
+    all_rounds: list[dict[Run, list[int]]] = []
     counts: dict[Hashable, int] = {}
     # All transactions execute the kinds in the same order, which avoids deadlocks.
-    for index, work in sorted(enumerate(works), key=lambda each: each[1].run.__qualname__):
-        at = 0
-        if work.key is not None:
-            at = counts.get((work.run, work.key), 0)
-            counts[work.run, work.key] = at + 1
-        while len(found) <= at:
-            found.append({})
-        found[at].setdefault(work.run, []).append(index)
-    return found
+    for index, operation in sorted(enumerate(operations), key=lambda each: each[1].run.__qualname__):
+        round_number = 0
+        if operation.key is not None:
+            round_number = counts.get((operation.run, operation.key), 0)
+            counts[operation.run, operation.key] = round_number + 1
+        while len(all_rounds) <= round_number:
+            all_rounds.append({})
+        all_rounds[round_number].setdefault(operation.run, []).append(index)
+    return all_rounds

@@ -89,10 +89,12 @@ class PostgresSessionStore:
     async def save(self, record: SessionRecord) -> SessionRecord | None:
         stored = evolve(record, generation=record.generation + 1)
         # The row has the hash of the id; the id itself is not stored.
-        wanted = _Save(self._keys.key(record.id), write_record(evolve(stored, id="")), record.generation)
+        operation = _Save(self._keys.key(record.id), write_record(evolve(stored, id="")), record.generation)
         kind = self._update if record.generation else self._insert
         try:
-            is_stored = await self._database.write(DatabaseOperation(kind, wanted, wanted.key), len(wanted.data))
+            is_stored = await self._database.write(
+                DatabaseOperation(kind, operation, operation.key), len(operation.data)
+            )
         except EngineFull as error:
             if record.generation:
                 raise
@@ -171,8 +173,8 @@ class PostgresSessionStore:
             (sorted(items), self._idle),
         )
         yield
-        found: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
-        return [found.get(key, False) for key in items]
+        generations: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
+        return [generations.get(key, False) for key in items]
 
     def _expire(self, batch: OperationBatch, items: Sequence[int]) -> Results:
         yield

@@ -213,16 +213,16 @@ class PostgresTasks:
         yield
         keys = [key_of(item.record.id) for item in items]
         dropped = _rows(batch, _EXPIRE_KEYS, keys)
-        left = self._left(batch)
-        if left < len(items):
+        free_places = self._left(batch)
+        if free_places < len(items):
             dropped += _rows(batch, _EXPIRE, _MAX_EXPIRED)
-            left = self._left(batch)
+            free_places = self._left(batch)
         active = dict(_rows(batch, _COUNT_ACTIVE, sorted({item.record.owner for item in items})))
         results: list[TaskChange | Overloaded] = []
         admitted: list[_New] = []
         for item in items:
             owner = item.record.owner
-            if len(admitted) >= left:
+            if len(admitted) >= free_places:
                 results.append(Overloaded(f"too many tasks: {self._bounds.max_tasks} are kept"))
             elif active.get(owner, 0) >= self._bounds.tasks_per_owner:
                 most = self._bounds.tasks_per_owner
@@ -263,17 +263,17 @@ class PostgresTasks:
         return {str(key): (created, expires) for key, created, expires in rows}  # type: ignore[misc]
 
     def _save(self, batch: OperationBatch, items: Sequence[_Save]) -> Results:
-        wanted = sorted(items, key=lambda item: key_of(item.record.id))
+        sorted_items = sorted(items, key=lambda item: key_of(item.record.id))
         parameters = {
             "timeout": self._bounds.task_timeout,
             "replica": self._replica,
-            "keys": [key_of(item.record.id) for item in wanted],
-            "states": [item.record.state.value for item in wanted],
-            "expires": [_float(item.record.expires) for item in wanted],
-            "generations": [item.record.generation for item in wanted],
-            "fences": [item.record.fence for item in wanted],
-            "held": [item.held for item in wanted],
-            "data": [item.record.data for item in wanted],
+            "keys": [key_of(item.record.id) for item in sorted_items],
+            "states": [item.record.state.value for item in sorted_items],
+            "expires": [_float(item.record.expires) for item in sorted_items],
+            "generations": [item.record.generation for item in sorted_items],
+            "fences": [item.record.fence for item in sorted_items],
+            "held": [item.held for item in sorted_items],
+            "data": [item.record.data for item in sorted_items],
         }
         cursor = batch.connection.execute(_SAVE.encode(), parameters, binary=True)
         yield
@@ -293,9 +293,9 @@ class PostgresTasks:
         batch.connection.execute(_LOCK, (self._lock_name,))
         cursors = []
         for tools, token in items:
-            wanted = [*tools], [*tools.values()]
-            claim = batch.connection.execute(_CLAIM.encode(), (*wanted, self._replica, token), binary=True)
-            cursors.append((claim, batch.connection.execute(_CLAIMABLE.encode(), wanted)))
+            tool_limits = [*tools], [*tools.values()]
+            claim = batch.connection.execute(_CLAIM.encode(), (*tool_limits, self._replica, token), binary=True)
+            cursors.append((claim, batch.connection.execute(_CLAIMABLE.encode(), tool_limits)))
         yield
         claims = []
         for claim, claimable in cursors:

@@ -178,9 +178,12 @@ def _durability(connection: Connection) -> Iterator[Check]:
         name: _row(connection, f"SHOW {name}")[0] for name in ("fsync", "full_page_writes", "synchronous_commit")
     }
     is_ok = settings["fsync"] == "on" and settings["full_page_writes"] == "on"
-    found = ", ".join(f"{name} {value}" for name, value in settings.items())
+    current_values = ", ".join(f"{name} {value}" for name, value in settings.items())
     yield Check(
-        "durability", is_ok, found, "" if is_ok else "a crash of the machine may damage the database: turn both on"
+        "durability",
+        is_ok,
+        current_values,
+        "" if is_ok else "a crash of the machine may damage the database: turn both on",
     )
     rows = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relpersistence = 'u'"

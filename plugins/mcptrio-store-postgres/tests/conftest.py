@@ -16,7 +16,7 @@ from mcptrio.abc import Stores
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.postgres_fixtures import cluster, postgres, prefix
 from tests.engines.postgres_server import PostgresServer
-from tests.stores.contract import Opener, Passing
+from tests.stores.contract import Opener, StoreTime
 from tests.stores.shared_contract import Replica
 
 __all__ = ["cluster", "postgres", "prefix"]
@@ -32,7 +32,7 @@ class RealTime:
 
 
 @pytest.fixture
-def passing() -> Passing:
+def store_time() -> StoreTime:
     return RealTime()
 
 

@@ -13,9 +13,9 @@ from mcptrio.stores import StoreBounds
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores import expiry_contract
-from tests.stores.concurrent_checks import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, run_concurrently
 from tests.stores.contract import *  # noqa: F403 - these are the tests
-from tests.stores.contract import Passing
+from tests.stores.contract import StoreTime
 from tests.stores.model import STEPS, Model, Step, play
 
 from .conftest import opened, opener_at
@@ -37,7 +37,7 @@ def test_store_matches_the_model(postgres: PostgresServer, steps: list[Step]) ->
         postgres.run(f"DROP SCHEMA IF EXISTS {prefix} CASCADE")
 
 
-async def test_expiry(postgres: PostgresServer, passing: Passing, subtests: pytest.Subtests) -> None:
+async def test_expiry(postgres: PostgresServer, store_time: StoreTime, subtests: pytest.Subtests) -> None:
     contract = contract_of(expiry_contract)
-    checks = {name: partial(holds, opener_at(postgres, new_prefix()), passing) for name, holds in contract.items()}
-    await hold_at_once(checks, subtests)
+    checks = {name: partial(holds, opener_at(postgres, new_prefix()), store_time) for name, holds in contract.items()}
+    await run_concurrently(checks, subtests)

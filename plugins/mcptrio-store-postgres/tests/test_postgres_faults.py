@@ -19,8 +19,8 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
-from tests.stores.concurrent_checks import entered, hold_at_once
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.concurrent_checks import entered, run_concurrently
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import opened
 
@@ -56,19 +56,19 @@ async def a_restart_of_the_engine_loses_and_repeats_no_event(
 ) -> None:
     count = 200
     async with opened(own_postgres, prefix, lease=1.0) as stores, opened(own_postgres, prefix, lease=1.0) as reader:
-        heard = Heard(reader, "topic")
-        await heard.begin()
-        done = trio.Event()
+        listener = TopicListener(reader, "topic")
+        await listener.begin()
+        finished = trio.Event()
 
         async def write() -> None:
             for at in range(count):
                 await stores.events.append("s", "x", b"%d" % at, last=at == count - 1)
                 if at == count // 2:
-                    done.set()
+                    finished.set()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write)
-            await done.wait()
+            await finished.wait()
             await trio.to_thread.run_sync(own_postgres.stop, how)
             with pytest.raises(StoreFailed, match=r"127\.0\.0\.1"):
                 await stores.sessions.save(record("a"))
@@ -78,7 +78,7 @@ async def a_restart_of_the_engine_loses_and_repeats_no_event(
             await trio.to_thread.run_sync(own_postgres.start)
 
         assert await numbers(reader) == [b"%d" % at for at in range(count)]
-        await eventually(lambda: None in heard.messages, "the reader is told that messages may be lost")
+        await eventually(lambda: None in listener.messages, "the reader is told that messages may be lost")
         await eventually(lambda: stores.status().is_reachable and stores.status().replicas == 2, "both are back")
 
 
@@ -127,8 +127,8 @@ async def a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: Postg
 
 async def test_ended_connections_disturb_no_caller(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = TopicListener(stores, "topic")
+        await listener.begin()
         for at in range(5):
             postgres.run(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
@@ -136,7 +136,7 @@ async def test_ended_connections_disturb_no_caller(postgres: PostgresServer, pre
             )
             await stores.events.append("s", "x", b"%d" % at)
             assert len(await numbers(stores)) == at + 1
-        await eventually(lambda: None in heard.messages, "the listener is back")
+        await eventually(lambda: None in listener.messages, "the listener is back")
         assert stores.status().is_reachable
 
 
@@ -322,7 +322,7 @@ async def a_quota_whose_row_expires_during_a_take_is_full(postgres: PostgresServ
 async def an_unsent_message_becomes_a_loss(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, timeout=1.0) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         await there.begin()
         # Stop the backends of the first only: the second keeps its connection and would not know.
         pids = postgres.run(
@@ -367,7 +367,7 @@ ON_OWN_SERVERS: Mapping[str, Fault] = {
 
 
 async def test_faults(postgres: PostgresServer, cluster: Path, subtests: pytest.Subtests) -> None:
-    """At once: leases and timeouts take most of the time."""
+    """The cases run at once, because leases and timeouts take most of the time."""
 
     async def hold_on_own(fault: Fault) -> None:
         async with entered(data_folder(cluster)) as folder, entered(server_at(folder)) as server:
@@ -375,4 +375,4 @@ async def test_faults(postgres: PostgresServer, cluster: Path, subtests: pytest.
 
     checks = {name: partial(fault, postgres, new_prefix()) for name, fault in ON_ONE_SERVER.items()}
     checks |= {name: partial(hold_on_own, fault) for name, fault in ON_OWN_SERVERS.items()}
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)

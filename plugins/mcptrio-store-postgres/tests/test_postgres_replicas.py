@@ -14,7 +14,7 @@ import trio
 
 from mcptrio.abc import EffectState, Stores, session_topic, wake_message
 from tests.engines.postgres_server import PostgresServer
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import opened
 
@@ -70,16 +70,16 @@ async def until_ended(stores: Stores) -> None:
 
 async def test_streams_and_effects_of_a_killed_replica_are_completed(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, lease=LEASE) as stores:
-        heard = Heard(stores, session_topic("s"))
-        await heard.begin()
+        listener = TopicListener(stores, session_topic("s"))
+        await listener.begin()
         async with other(postgres, prefix) as process:
             assert stores.effects is not None
-            await eventually(lambda: wake_message("x") in heard.messages, "the stream begins")
-            heard.messages.clear()
+            await eventually(lambda: wake_message("x") in listener.messages, "the stream begins")
+            listener.messages.clear()
             killed = trio.current_time()
             process.kill()
             assert (await stores.effects.claim("call", "effect")).state is EffectState.RUNNING
-            await eventually(lambda: wake_message("x") in heard.messages, "the reader is woken")
+            await eventually(lambda: wake_message("x") in listener.messages, "the reader is woken")
 
             # Never before a whole lease is missing.
             assert trio.current_time() - killed >= LEASE * 0.6
@@ -173,7 +173,7 @@ async def test_many_replicas_change_the_same_sessions(postgres: PostgresServer, 
 async def test_large_message_becomes_a_loss_on_other_replicas(postgres: PostgresServer, prefix: str, size: int) -> None:
     async with opened(postgres, prefix) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
-        here, there = Heard(one, "topic"), Heard(two, "topic")
+        here, there = TopicListener(one, "topic"), TopicListener(two, "topic")
         await here.begin()
         await there.begin()
         one.bus.publish("topic", b"x" * size)

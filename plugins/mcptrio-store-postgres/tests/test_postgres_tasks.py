@@ -15,8 +15,8 @@ from mcptrio.stores import StoreSettings
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores import shared_tasks_contract, tasks_expiry_contract
-from tests.stores.concurrent_checks import contract_of, hold_at_once
-from tests.stores.contract import Passing
+from tests.stores.concurrent_checks import contract_of, run_concurrently
+from tests.stores.contract import StoreTime
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.tasks_contract import TasksOpener
@@ -34,12 +34,12 @@ def tasks_opener(postgres: PostgresServer, prefix: str) -> TasksOpener:
     return partial(opened, postgres, prefix)
 
 
-async def test_expiry(postgres: PostgresServer, passing: Passing, subtests: pytest.Subtests) -> None:
+async def test_expiry(postgres: PostgresServer, store_time: StoreTime, subtests: pytest.Subtests) -> None:
     contract = contract_of(tasks_expiry_contract)
     checks = {
-        name: partial(holds, partial(opened, postgres, new_prefix()), passing) for name, holds in contract.items()
+        name: partial(holds, partial(opened, postgres, new_prefix()), store_time) for name, holds in contract.items()
     }
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)
 
 
 async def test_shared_tasks(postgres: PostgresServer, subtests: pytest.Subtests) -> None:
@@ -50,7 +50,7 @@ async def test_shared_tasks(postgres: PostgresServer, subtests: pytest.Subtests)
         await holds(SharedTasks(postgres.url, own, takeover=LEASE * 8 / 3 + 1))
 
     contract = contract_of(shared_tasks_contract)
-    await hold_at_once({name: partial(hold, holds) for name, holds in contract.items()}, subtests)
+    await run_concurrently({name: partial(hold, holds) for name, holds in contract.items()}, subtests)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -18,7 +18,7 @@ from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.certificate_authority import Authority
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 __all__: list[str] = []
 
@@ -41,7 +41,7 @@ def granted() -> list[str]:
 
 
 @frozen
-class Secured:
+class SecuredServer:
     """A server whose role ``app`` has the documented rights; ``reader`` may connect, and nothing else."""
 
     server: PostgresServer
@@ -59,7 +59,7 @@ class Secured:
 
 
 @pytest.fixture(scope="module")
-def secured(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredServer]:
     own = tmp_path_factory.mktemp("tls")
     authority, other = Authority(own, "authority"), Authority(own, "other")
     files = own / "password", own / "wrong"
@@ -78,16 +78,16 @@ def secured(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         with server_at(folder, "-c", "ssl=on", "-c", "listen_addresses=127.0.0.1,127.0.0.2") as server:
             for role in ("app", "reader"):
                 server.run(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
-            yield Secured(server, authority.path, other.path, *files)
+            yield SecuredServer(server, authority.path, other.path, *files)
 
 
-async def migrated(secured: Secured) -> None:
+async def migrated(secured: SecuredServer) -> None:
     await tools.migrate(secured.server.socket_url, StoreSettings())
     for statement in granted():
         secured.server.run(statement)
 
 
-async def test_documented_setup_passes_the_check_and_serves(secured: Secured) -> None:
+async def test_documented_setup_passes_the_check_and_serves(secured: SecuredServer) -> None:
     await migrated(secured)
 
     found = await tools.check(secured.url(), secured.settings())
@@ -98,11 +98,11 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured) ->
         open_stores(secured.url(), secured.settings()) as one,
         open_stores(secured.url(), secured.settings()) as two,
     ):
-        heard = Heard(two, "topic")
-        await heard.begin()
+        listener = TopicListener(two, "topic")
+        await listener.begin()
         assert one.bus is not None
         one.bus.publish("topic", b"1")
-        await eventually(lambda: b"1" in heard.messages, "messages arrive")
+        await eventually(lambda: b"1" in listener.messages, "messages arrive")
         listed = {each.name: each.found for each in await tools.check(secured.url(), secured.settings())}["replicas"]
         for replica in one.status().live:
             assert f"{replica.id} at {replica.host}, process {replica.process}, since 20" in listed
@@ -111,11 +111,11 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured) ->
         assert [event.data for event in (await two.events.read("s", "x", 0))[0]] == [b"1"]
 
 
-async def test_changed_password_is_read_again_for_new_connections(secured: Secured) -> None:
+async def test_changed_password_is_read_again_for_new_connections(secured: SecuredServer) -> None:
     await migrated(secured)
     async with open_stores(secured.url(), secured.settings()) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = TopicListener(stores, "topic")
+        await listener.begin()
         secured.server.run("ALTER ROLE app PASSWORD 'n3w-w0rd'")
         secured.password_file.write_text("n3w-w0rd\n")
         try:
@@ -123,7 +123,7 @@ async def test_changed_password_is_read_again_for_new_connections(secured: Secur
 
             await stores.events.append("s", "changed", b"1", last=True)
 
-            await eventually(lambda: None in heard.messages, "the listener is connected again")
+            await eventually(lambda: None in listener.messages, "the listener is connected again")
             assert stores.status().is_reachable
         finally:
             secured.server.run(f"ALTER ROLE app PASSWORD '{PASSWORD}'")
@@ -144,7 +144,7 @@ async def test_changed_password_is_read_again_for_new_connections(secured: Secur
     ],
 )
 async def test_wrong_setup_is_explained_without_a_password(
-    change: str, error: str, secured: Secured, caplog: pytest.LogCaptureFixture
+    change: str, error: str, secured: SecuredServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     await migrated(secured)
     url = secured.url(
@@ -172,14 +172,14 @@ async def test_wrong_setup_is_explained_without_a_password(
         assert WRONG not in text
 
 
-async def test_server_without_tls_is_refused(postgres: PostgresServer, secured: Secured) -> None:
+async def test_server_without_tls_is_refused(postgres: PostgresServer, secured: SecuredServer) -> None:
     url = f"postgresql://mcptrio@localhost:{postgres.port}/postgres?sslmode=verify-full"
     with pytest.raises(StoreFailed, match="server does not support SSL, but SSL was required"):
         async with open_stores(url, secured.settings()):
             raise AssertionError("the connection would not be encrypted")
 
 
-async def test_unreadable_files_are_named(secured: Secured) -> None:
+async def test_unreadable_files_are_named(secured: SecuredServer) -> None:
     missing = secured.password_file.with_name("missing")
     with pytest.raises(ConfigError, match=r"stores\.ca_file: cannot read .*missing"):
         async with open_stores(secured.url(), secured.settings(ca_file=missing)):
@@ -189,7 +189,7 @@ async def test_unreadable_files_are_named(secured: Secured) -> None:
             raise AssertionError("there is no file")
 
 
-async def test_url_with_a_password_works_and_is_not_shown(secured: Secured) -> None:
+async def test_url_with_a_password_works_and_is_not_shown(secured: SecuredServer) -> None:
     await migrated(secured)
     url = secured.url(f"app:{PASSWORD}")
     async with open_stores(url, secured.settings(password_file=None)) as stores:

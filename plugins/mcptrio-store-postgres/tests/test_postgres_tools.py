@@ -12,7 +12,7 @@ from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import MemoryBus, StoreSettings, open_stores
 from tests.engines.postgres_server import PostgresServer
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import opened
 
@@ -201,10 +201,10 @@ async def test_another_bus_is_woken_instead(postgres: PostgresServer, prefix: st
     await tools.migrate(postgres.url, StoreSettings(prefix=prefix))
     async with open_stores(postgres.url, StoreSettings(prefix=prefix), bus=bus) as stores:
         assert stores.bus is bus
-        heard = Heard(stores, "session:s")
+        listener = TopicListener(stores, "session:s")
         await stores.events.append("s", "x", b"1")
         await stores.events.put("s", b"message")
-        await eventually(lambda: heard.messages == [b"wake x", b"inbox"], "both are announced")
+        await eventually(lambda: listener.messages == [b"wake x", b"inbox"], "both are announced")
 
 
 async def test_expired_rows_are_deleted(postgres: PostgresServer, prefix: str) -> None:

@@ -69,7 +69,7 @@ class RedisBus:
         self.publish_lost()
 
     def publish_lost(self) -> None:
-        """Tell the followers in all replicas so if messages of this replica were not published."""
+        """Report lost messages to the followers in all replicas, if messages of this replica were not published."""
         if not self._engine.has_lost_messages:
             return
         self._engine.has_lost_messages = False

@@ -106,10 +106,10 @@ class RedisEventStore:
                 self._pending[name] = None
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        found = read_event_id(event_id)
-        if found is None:
+        stream_and_position = read_event_id(event_id)
+        if stream_and_position is None:
             return None
-        stream, position = found
+        stream, position = stream_and_position
         page = await self._page(session, stream, position + 1, known=True)
         return None if page is None else (stream, *page)
 
@@ -127,10 +127,10 @@ class RedisEventStore:
         self._publish(session_topic(session), INBOX_MESSAGE)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
-        found = await self._answer(session, INBOX, position, known=False)
-        if found is None:
+        answer = await self._answer(session, INBOX, position, known=False)
+        if answer is None:
             return [], position
-        first, _, *messages = found
+        first, _, *messages = answer
         return messages, first + len(messages) if messages else position
 
     async def drop(self, session: str) -> None:
@@ -284,10 +284,10 @@ class RedisEventStore:
     async def _page(
         self, session: str, stream: str, position: int, *, known: bool
     ) -> tuple[list[StoredEvent], bool] | None:
-        found = await self._answer(session, stream, position, known=known)
-        if found is None:
+        answer = await self._answer(session, stream, position, known=known)
+        if answer is None:
             return None
-        first, is_last, *data = found
+        first, is_last, *data = answer
         return [StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, first)], bool(is_last)
 
     async def _answer(self, session: str, stream: str, position: int, *, known: bool) -> list[Any] | None:
@@ -295,10 +295,10 @@ class RedisEventStore:
         linger = round(min(_LINGER_SECONDS, self._age) * 1000)
         # An inbox has no writer that keeps its position, and its reader would miss messages at reused positions.
         keep = round(self._age * 1000) if stream == INBOX else 0
-        found: list[Any] | None = await self._engine.read(
+        reply: list[Any] | None = await self._engine.read(
             run(READ, base, stream, position, int(known), MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES, linger, keep)
         )
-        return found
+        return reply
 
 
 def settle_command(

@@ -31,5 +31,5 @@ class RedisQuotaStore:
         each = seconds * 1_000_000 / count
         early = each * (max(burst, 1) - 1)
         key = self._engine.keys.quota(name)
-        left = await self._engine.write(run(TAKE, key, f"{each:.3f}", f"{early:.3f}"))
-        return int(left) / 1_000_000
+        wait = await self._engine.write(run(TAKE, key, f"{each:.3f}", f"{early:.3f}"))
+        return int(wait) / 1_000_000

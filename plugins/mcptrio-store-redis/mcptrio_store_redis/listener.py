@@ -120,9 +120,9 @@ class ChannelListener:
         try:
             with self._lock:
                 self._changes.clear()
-                wanted = list(self._wanted_channels)
-            _subscribe(pubsub, [*wanted, *self._own_channels])
-            expected = len(set(wanted)) + len(self._own_channels)
+                channels = list(self._wanted_channels)
+            _subscribe(pubsub, [*channels, *self._own_channels])
+            expected = len(set(channels)) + len(self._own_channels)
             answered_at, pinged_at = time.monotonic(), 0.0
             while not self._stop.is_set():
                 self._apply_changes(pubsub)
@@ -148,11 +148,11 @@ class ChannelListener:
     def _apply_changes(self, pubsub: Any) -> None:
         with self._lock:
             changes, self._changes = self._changes, {}
-        begun = [channel for channel, is_wanted in changes.items() if is_wanted]
+        new_channels = [channel for channel, is_wanted in changes.items() if is_wanted]
         ended = [channel for channel, is_wanted in changes.items() if not is_wanted]
         for at in range(0, len(ended), _MAX_CHANNELS):
             pubsub.unsubscribe(*ended[at : at + _MAX_CHANNELS])
-        _subscribe(pubsub, begun)
+        _subscribe(pubsub, new_channels)
 
     def _receive(self, message: dict[str, Any]) -> None:
         kind, channel = message["type"], message["channel"]

@@ -78,9 +78,9 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
                 if messages is not None:
                     messages.listener.stop()
                 with trio.CancelScope(shield=True):
-                    left = events.open_streams()
-                    released = await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
-                    events.wake_readers(left)
+                    open_streams = events.open_streams()
+                    released = await trio.to_thread.run_sync(leave, engine, open_streams, limiter=limiter)
+                    events.wake_readers(open_streams)
                     if messages is None:
                         tasks.announce_released(released)
     finally:

@@ -84,9 +84,9 @@ class RedisSessionStore:
         await self._review(await self._engine.read(run(DUE_SESSIONS, self._keys.sessions, _MAX_EXPIRED)))
         now = trio.current_time()
         due = [id for id, deadline in islice(self._expiries.items(), _MAX_EXPIRED) if deadline <= now]
-        left = await self._time_left([self._keys.record(id) for id in due])
+        seconds_left = await self._time_left([self._keys.record(id) for id in due])
         expired = []
-        for id, milliseconds in zip(due, left, strict=True):
+        for id, milliseconds in zip(due, seconds_left, strict=True):
             # The session was used in the meantime.
             if self._expiries.get(id, now + 1) > now:
                 continue
@@ -125,8 +125,8 @@ class RedisSessionStore:
         if not tags:
             return
         names = [tag.decode() for tag in tags]
-        left = await self._time_left([f"{self._keys.base(name)}:r" for name in names])
-        pairs: list[Any] = [each for pair in zip(names, left, strict=True) for each in pair]
+        seconds_left = await self._time_left([f"{self._keys.base(name)}:r" for name in names])
+        pairs: list[Any] = [each for pair in zip(names, seconds_left, strict=True) for each in pair]
         await self._engine.write(run(UPDATE_SESSIONS, self._keys.sessions, *pairs))
 
     async def _time_left(self, keys: list[str]) -> list[int]:

@@ -52,8 +52,8 @@ def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> list[str]:
                 _send(engine, [run(REMOVE_REPLICA, keys.replicas, engine.replica, 1, keys=(key,))])
                 break
             # Also streams that are not in ``streams``, because their first append got no answer.
-            left = [OpenStream.read(name) for name in names]
-            _send(engine, [_settle(engine, each.tag, each.stream) for each in left])
+            open_streams = [OpenStream.read(name) for name in names]
+            _send(engine, [_settle(engine, each.tag, each.stream) for each in open_streams])
             _send(engine, [command(key, "SREM", key, *names)])
         # Wake the listener, so that it notices that it is stopped.
         wake = keys.wake(engine.replica)

@@ -78,16 +78,16 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
 def _migrate(address: RedisAddress, settings: StoreSettings) -> list[str]:
     link, key = open_link(address, settings), RedisKeys(settings.prefix).schema
     try:
-        found = _ask(link.node(key), "GET", key)
-        if found is None:
+        version = _ask(link.node(key), "GET", key)
+        if version is None:
             _ask(link.node(key), "SET", key, SCHEMA, "NX")
             return [f"{link.label}: set the version of the data to {SCHEMA.decode()}"]
     except ERRORS as error:
         raise failure(link.label, error, settings.timeout) from error
     finally:
         link.reset()
-    if found != SCHEMA:
-        raise StoreFailed(f"{link.label}: expected data of version {SCHEMA.decode()}, got {found.decode()}")
+    if version != SCHEMA:
+        raise StoreFailed(f"{link.label}: expected data of version {SCHEMA.decode()}, got {version.decode()}")
     return []
 
 
@@ -99,10 +99,10 @@ def _check(address: RedisAddress, settings: StoreSettings) -> list[Check]:
             for node in nodes:
                 _ask(node, "PING")
         except ERRORS as error:
-            found = str(failure(link.label, error, settings.timeout))
+            problem = str(failure(link.label, error, settings.timeout))
             wrong = "correct the URL, stores.ca_file or the password"
             advice = wrong if is_final(error) else f"start the engine, or {wrong}"
-            return [Check("reachable", False, found, advice)]
+            return [Check("reachable", False, problem, advice)]
         checks = [Check("reachable", True, f"{link.label}, {len(nodes)} node{'s' * (len(nodes) > 1)}")]
         checks.append(_check_tls(address))
         checks += _check_all(link, nodes, address, settings)
@@ -129,9 +129,9 @@ def _check_all(
         try:
             yield part()
         except ERRORS as error:
-            found = str(failure(link.label, error, settings.timeout))
+            problem = str(failure(link.label, error, settings.timeout))
             line = acl_line(settings.prefix, is_cluster=not link.is_single_node)
-            yield Check(name, False, found, f"give the user its rights: {line}")
+            yield Check(name, False, problem, f"give the user its rights: {line}")
 
 
 def _check_tls(address: RedisAddress) -> Check:
@@ -143,26 +143,26 @@ def _check_tls(address: RedisAddress) -> Check:
 
 
 def _check_version(nodes: list[RedisNode]) -> Check:
-    found = []
+    versions = []
     is_ok = True
     for node in nodes:
         info = _info(node, "server")
         name = "Valkey" if "valkey_version" in info else "Redis"
         version = info.get("valkey_version") or info.get("redis_version", "0")
-        found.append(f"{name} {version}")
+        versions.append(f"{name} {version}")
         if name == "Redis":
             is_ok &= tuple(int(part) for part in version.split(".")[:2]) >= _MINIMUM_VERSION
     advice = "" if is_ok else f"use Redis {_MINIMUM_VERSION[0]}.{_MINIMUM_VERSION[1]} or later, or Valkey"
-    return Check("version", is_ok, ", ".join(sorted(set(found))), advice)
+    return Check("version", is_ok, ", ".join(sorted(set(versions))), advice)
 
 
 def _check_latency(nodes: list[RedisNode]) -> Check:
-    taken = []
+    seconds = []
     for at in range(_SAMPLES):
         began = time.perf_counter()
         _ask(nodes[at % len(nodes)], "PING")
-        taken.append(time.perf_counter() - began)
-    median = statistics.median(taken)
+        seconds.append(time.perf_counter() - began)
+    median = statistics.median(seconds)
     advice = "" if median < _MAX_LATENCY else "run the engine near the servers: each event waits for a round trip"
     return Check("latency", median < _MAX_LATENCY, f"{median * 1000:.2f} ms, the median of {_SAMPLES}", advice)
 
@@ -246,25 +246,25 @@ def _check_clock(nodes: list[RedisNode]) -> Check:
 
 
 def _check_schema(link: RedisLink, keys: RedisKeys, address: RedisAddress) -> Check:
-    found = _ask(link.node(keys.schema), "GET", keys.schema)
+    version = _ask(link.node(keys.schema), "GET", keys.schema)
     where = f"{'the cluster' if address.kind is Topology.CLUSTER else f'database {address.database}'}, {keys.prefix}:*"
-    if found is None:
+    if version is None:
         return Check("data version", True, f"no data yet in {where}")
-    advice = "" if found == SCHEMA else "use another stores.prefix, or the version that has written the data"
-    return Check("data version", found == SCHEMA, f"{found.decode('utf-8', 'replace')} in {where}", advice)
+    advice = "" if version == SCHEMA else "use another stores.prefix, or the version that has written the data"
+    return Check("data version", version == SCHEMA, f"{version.decode('utf-8', 'replace')} in {where}", advice)
 
 
 def _check_replicas(link: RedisLink, keys: RedisKeys, lease: float) -> Check:
     node = link.node(keys.replicas)
-    found = _ask(node, "ZRANGE", keys.replicas, 0, -1, "WITHSCORES")
-    last = [name.decode() for name in found[::2]][: -MAX_LISTED - 1 : -1]
+    replicas = _ask(node, "ZRANGE", keys.replicas, 0, -1, "WITHSCORES")
+    last = [name.decode() for name in replicas[::2]][: -MAX_LISTED - 1 : -1]
     entries = node.send([("GET", keys.entry(name)) for name in last])
     for entry in entries:
         if isinstance(entry, Exception):
             raise entry
     seconds, micros = _ask(node, "TIME")
-    seen = read_replicas(int(seconds) * 1000 + int(micros) / 1000, found, entries, lease)
-    return check_replicas(list_replicas(seen), len(found) // 2)
+    seen = read_replicas(int(seconds) * 1000 + int(micros) / 1000, replicas, entries, lease)
+    return check_replicas(list_replicas(seen), len(replicas) // 2)
 
 
 def _info(node: RedisNode, section: str) -> dict[str, str]:

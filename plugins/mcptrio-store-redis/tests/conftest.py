@@ -15,7 +15,7 @@ from attrs import asdict
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreBounds, StoreSettings, open_stores
 from tests.engines.redis_server import PROGRAMS, RedisServer
-from tests.stores.contract import Opener, Passing
+from tests.stores.contract import Opener, StoreTime
 
 from .topologies import Place, clustered
 
@@ -65,7 +65,7 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def passing() -> Passing:
+def store_time() -> StoreTime:
     return RealTime()
 
 

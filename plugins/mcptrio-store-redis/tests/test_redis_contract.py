@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
 from tests.stores import expiry_contract
-from tests.stores.concurrent_checks import contract_of, hold_at_once
+from tests.stores.concurrent_checks import contract_of, run_concurrently
 from tests.stores.contract import *  # noqa: F403 - these are the tests
-from tests.stores.contract import Passing
+from tests.stores.contract import StoreTime
 from tests.stores.model import STEPS, Model, Step, play
 
 from .conftest import new_prefix, opened, opener_at
@@ -38,7 +38,7 @@ def test_store_matches_the_model(redis: RedisServer, steps: list[Step]) -> None:
     trio.run(run)
 
 
-async def test_expiry(redis: RedisServer, passing: Passing, subtests: pytest.Subtests) -> None:
+async def test_expiry(redis: RedisServer, store_time: StoreTime, subtests: pytest.Subtests) -> None:
     contract = contract_of(expiry_contract)
-    checks = {name: partial(holds, opener_at(redis, new_prefix()), passing) for name, holds in contract.items()}
-    await hold_at_once(checks, subtests)
+    checks = {name: partial(holds, opener_at(redis, new_prefix()), store_time) for name, holds in contract.items()}
+    await run_concurrently(checks, subtests)

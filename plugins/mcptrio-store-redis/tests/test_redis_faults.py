@@ -21,8 +21,8 @@ from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
-from tests.stores.concurrent_checks import entered, hold_at_once
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.concurrent_checks import entered, run_concurrently
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import DURABLE, new_prefix, opened
 from .replica_process import ReplicaProcess
@@ -51,8 +51,8 @@ async def in_thread(function: object) -> None:
 
 async def an_engine_that_restarts_loses_nothing_and_followers_look_again(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = TopicListener(stores, "topic")
+        await listener.begin()
         await stores.sessions.save(RECORD)
         await stores.events.append("s", "x", b"1", will=b"gone")
         await in_thread(own_redis.kill)
@@ -67,13 +67,13 @@ async def an_engine_that_restarts_loses_nothing_and_followers_look_again(own_red
             await in_thread(own_redis.start)
         assert [event.data for event in (await stores.events.read("s", "x", 0))[0]] == [b"1", b"2"]
         assert await stores.sessions.load("s") is not None
-        await eventually(lambda: None in heard.messages, "the follower is told that messages may be lost")
+        await eventually(lambda: None in listener.messages, "the follower is told that messages may be lost")
         await eventually(lambda: stores.status().is_reachable, "the engine is reachable again")
-        heard.messages.clear()
+        listener.messages.clear()
         async with opened(own_redis, prefix) as other:
             assert other.bus is not None
             other.bus.publish("topic", b"1")
-            await eventually(lambda: b"1" in heard.messages, "messages arrive again")
+            await eventually(lambda: b"1" in listener.messages, "messages arrive again")
 
 
 async def replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
@@ -136,13 +136,13 @@ async def a_cancelled_append_happens_completely_or_not_at_all(own_redis: RedisSe
 
 async def test_connections_that_are_cut_are_made_again(redis: RedisServer, prefix: str) -> None:
     async with opened(redis, prefix) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = TopicListener(stores, "topic")
+        await listener.begin()
         for kind in ("normal", "pubsub"):
             redis.command("CLIENT", "KILL", "TYPE", kind)
             await stores.events.append("s", kind, b"1")
             await stores.sessions.load("s")
-        await eventually(lambda: None in heard.messages, "the follower is told")
+        await eventually(lambda: None in listener.messages, "the follower is told")
 
 
 async def test_scripts_that_the_engine_has_forgotten_are_loaded_again(redis: RedisServer, prefix: str) -> None:
@@ -223,15 +223,15 @@ async def test_start_waits_for_the_engine_and_then_says_why_it_failed(tmp_path: 
 async def the_streams_of_a_killed_replica_end_with_their_wills(redis: RedisServer, prefix: str) -> None:
     lease = 1.5
     async with opened(redis, prefix, lease=lease) as stores:
-        heard = Heard(stores, session_topic("s"))
-        await heard.begin()
+        listener = TopicListener(stores, session_topic("s"))
+        await listener.begin()
         async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
             assert await child.ask("append x") == "ok"
             assert await child.ask("append y") == "ok"
             assert await child.ask("claim") == "claimed"
             child.process.kill()
             killed = trio.current_time()
-            await eventually(lambda: heard.count(wake_message("x")) >= 2, "the will is executed")
+            await eventually(lambda: listener.count(wake_message("x")) >= 2, "the will is executed")
             # Its lease was renewed at most a third of it ago, and is missing for a whole lease.
             assert trio.current_time() - killed > lease
         events, is_last = await stores.events.read("s", "x", 0)
@@ -248,18 +248,18 @@ async def a_replica_that_stood_still_does_not_write_the_streams_that_others_have
 ) -> None:
     lease = 1.0
     async with opened(redis, prefix, lease=lease) as stores:
-        heard = Heard(stores, session_topic("s"))
-        await heard.begin()
+        listener = TopicListener(stores, session_topic("s"))
+        await listener.begin()
         async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
             assert await child.ask("append x") == "ok"
             child.process.send_signal(signal.SIGSTOP)
-            await eventually(lambda: heard.count(wake_message("x")) >= 2, "the will is executed")
+            await eventually(lambda: listener.count(wake_message("x")) >= 2, "the will is executed")
             child.process.send_signal(signal.SIGCONT)
             assert await child.ask("append x") == ConnectionClosed.__name__
             assert await child.ask("append z") == "ok"
             await eventually(lambda: stores.status().replicas == 2, "it is back")
             child.process.kill()
-            await eventually(lambda: heard.count(wake_message("z")) >= 2, "its later stream ends too")
+            await eventually(lambda: listener.count(wake_message("z")) >= 2, "its later stream ends too")
 
 
 async def a_replica_whose_lease_is_late_keeps_its_streams(redis: RedisServer, prefix: str) -> None:
@@ -347,7 +347,7 @@ async def an_open_stream_without_events_keeps_its_position(redis: RedisServer, p
 
 async def messages_that_could_not_be_published_make_all_replicas_look(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix, timeout=0.5) as one, opened(own_redis, prefix, timeout=0.5) as two:
-        there = Heard(two, "topic")
+        there = TopicListener(two, "topic")
         await there.begin()
         assert one.bus is not None
         # This user may do all but publish, so the connection of the listener stays.
@@ -388,7 +388,7 @@ ON_OWN_SERVERS = (
 
 
 async def test_faults(redis: RedisServer, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """At once: leases and timeouts take most of the time."""
+    """The cases run at once, because leases and timeouts take most of the time."""
 
     async def hold_on_own(check: Callable[[RedisServer, str], Awaitable[None]]) -> None:
         async with entered(RedisServer(tmp_path / check.__name__, *DURABLE, program=redis.program)) as server:
@@ -396,4 +396,4 @@ async def test_faults(redis: RedisServer, tmp_path: Path, subtests: pytest.Subte
 
     checks = {each.__name__: partial(each, redis, new_prefix()) for each in ON_ONE_SERVER}
     checks |= {each.__name__: partial(hold_on_own, each) for each in ON_OWN_SERVERS}
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)

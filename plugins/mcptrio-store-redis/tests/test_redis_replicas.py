@@ -25,10 +25,10 @@ async def test_another_bus_carries_the_messages(redis: RedisServer, prefix: str)
     bus, settings = MemoryBus(), StoreSettings(prefix=prefix)
     async with open_stores(redis.url, settings, bus=bus) as two:
         assert two.bus is bus
-        heard: list[bytes | None] = []
-        bus.follow(session_topic("s"), heard.append)
+        received: list[bytes | None] = []
+        bus.follow(session_topic("s"), received.append)
         async with open_stores(redis.url, settings, bus=bus) as one:
             await one.events.append("s", "x", b"1", will=b"gone")
             await one.events.put("s", b"1")
-        assert heard == [wake_message("x"), INBOX_MESSAGE, wake_message("x")]
+        assert received == [wake_message("x"), INBOX_MESSAGE, wake_message("x")]
         assert (await two.events.read("s", "x", 0))[1]

@@ -14,8 +14,8 @@ from mcptrio.abc import TaskRecord, TaskStore
 from mcptrio.errors import Overloaded, StoreFailed
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract, tasks_expiry_contract
-from tests.stores.concurrent_checks import contract_of, hold_at_once
-from tests.stores.contract import Passing
+from tests.stores.concurrent_checks import contract_of, run_concurrently
+from tests.stores.contract import StoreTime
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.tasks_contract import ENDED, RUNNING, TasksOpener, new_task, task_store
@@ -33,15 +33,17 @@ def tasks_opener(redis: RedisServer, prefix: str) -> TasksOpener:
     return partial(opened, redis, prefix)
 
 
-async def test_expiry(redis: RedisServer, passing: Passing, subtests: pytest.Subtests) -> None:
+async def test_expiry(redis: RedisServer, store_time: StoreTime, subtests: pytest.Subtests) -> None:
     contract = contract_of(tasks_expiry_contract)
-    checks = {name: partial(holds, partial(opened, redis, new_prefix()), passing) for name, holds in contract.items()}
-    await hold_at_once(checks, subtests)
+    checks = {
+        name: partial(holds, partial(opened, redis, new_prefix()), store_time) for name, holds in contract.items()
+    }
+    await run_concurrently(checks, subtests)
 
 
 async def test_shared_tasks(redis: RedisServer, subtests: pytest.Subtests) -> None:
     contract = contract_of(shared_tasks_contract)
-    await hold_at_once({name: partial(holds, shared_at(redis.url)) for name, holds in contract.items()}, subtests)
+    await run_concurrently({name: partial(holds, shared_at(redis.url)) for name, holds in contract.items()}, subtests)
 
 
 def shared_at(url: str) -> SharedTasks:

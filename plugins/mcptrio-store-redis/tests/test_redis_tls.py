@@ -17,7 +17,7 @@ from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.certificate_authority import Authority
 from tests.engines.redis_server import RedisServer, free_port
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .topologies import clustered, replicated, sentinels_of
 
@@ -29,7 +29,7 @@ RECORD = SessionRecord(id="s", revision="a revision")
 
 
 @frozen
-class Secured:
+class SecuredServer:
     """A server whose user ``mcptrio`` has the documented rights; ``reader`` may read keys and nothing else."""
 
     server: RedisServer
@@ -48,7 +48,7 @@ class Secured:
 
 
 @pytest.fixture
-def secured(tmp_path: Path, prefix: str) -> Iterator[Secured]:
+def secured(tmp_path: Path, prefix: str) -> Iterator[SecuredServer]:
     authority, other = Authority(tmp_path, "authority"), Authority(tmp_path, "other")
     certificate, key = authority.issue("redis")
     users = [
@@ -71,10 +71,10 @@ def secured(tmp_path: Path, prefix: str) -> Iterator[Secured]:
     for path, text in zip(files, (PASSWORD, WRONG), strict=True):
         path.write_text(text + "\n")
     with server:
-        yield Secured(server, port, authority.path, other.path, *files)
+        yield SecuredServer(server, port, authority.path, other.path, *files)
 
 
-async def test_documented_setup_passes_the_check_and_serves(secured: Secured, prefix: str) -> None:
+async def test_documented_setup_passes_the_check_and_serves(secured: SecuredServer, prefix: str) -> None:
     settings = secured.settings(prefix)
 
     found = await check(secured.url(), settings)
@@ -82,11 +82,11 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured, pr
     assert [each for each in found if not each.is_ok] == []
     assert {each.name: each.found for each in found}["TLS"].startswith("the connection is encrypted")
     async with open_stores(secured.url(), settings) as one, open_stores(secured.url(), settings) as two:
-        heard = Heard(two, "topic")
-        await heard.begin()
+        listener = TopicListener(two, "topic")
+        await listener.begin()
         assert one.bus is not None
         one.bus.publish("topic", b"1")
-        await eventually(lambda: b"1" in heard.messages, "messages arrive")
+        await eventually(lambda: b"1" in listener.messages, "messages arrive")
         listed = {each.name: each.found for each in await check(secured.url(), settings)}["replicas"]
         for replica in one.status().live:
             assert f"{replica.id} at {replica.host}, process {replica.process}, since 20" in listed
@@ -95,21 +95,23 @@ async def test_documented_setup_passes_the_check_and_serves(secured: Secured, pr
         assert [event.data for event in (await two.events.read("s", "x", 0))[0]] == [b"1"]
 
 
-async def test_changed_password_is_read_again_for_new_connections(secured: Secured, prefix: str) -> None:
+async def test_changed_password_is_read_again_for_new_connections(secured: SecuredServer, prefix: str) -> None:
     async with open_stores(secured.url(), secured.settings(prefix)) as stores:
-        heard = Heard(stores, "topic")
-        await heard.begin()
+        listener = TopicListener(stores, "topic")
+        await listener.begin()
         secured.server.command("ACL", "SETUSER", "mcptrio", "resetpass", ">n3w-w0rd")
         secured.password_file.write_text("n3w-w0rd\n")
 
         secured.server.command("CLIENT", "KILL", "USER", "mcptrio")
         await stores.events.append("s", "x", b"1")
 
-        await eventually(lambda: None in heard.messages, "the listener is connected again")
+        await eventually(lambda: None in listener.messages, "the listener is connected again")
         assert stores.status().is_reachable
 
 
-async def test_password_that_the_engine_no_longer_accepts_is_named_while_serving(secured: Secured, prefix: str) -> None:
+async def test_password_that_the_engine_no_longer_accepts_is_named_while_serving(
+    secured: SecuredServer, prefix: str
+) -> None:
     async with open_stores(secured.url(), secured.settings(prefix)) as stores:
         secured.server.command("ACL", "SETUSER", "mcptrio", "resetpass", ">n3w-w0rd")
         secured.server.command("CLIENT", "KILL", "USER", "mcptrio")
@@ -140,7 +142,7 @@ async def test_password_that_the_engine_no_longer_accepts_is_named_while_serving
     ],
 )
 async def test_wrong_setup_is_explained_without_a_password(
-    change: str, error: str, secured: Secured, prefix: str, caplog: pytest.LogCaptureFixture
+    change: str, error: str, secured: SecuredServer, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = secured.url(
         {"unknown user": "stranger", "missing right": "reader"}.get(change, "mcptrio"),
@@ -214,7 +216,7 @@ async def test_sentinels_that_want_a_password_get_it(tmp_path: Path, prefix: str
                 assert await stores.sessions.save(RECORD) is not None
 
 
-async def test_files_that_cannot_be_read_are_named_before_connecting(secured: Secured, prefix: str) -> None:
+async def test_files_that_cannot_be_read_are_named_before_connecting(secured: SecuredServer, prefix: str) -> None:
     missing = secured.password_file.with_name("missing")
     for setting in ("ca_file", "password_file"):
         with pytest.raises(ConfigError, match=rf"stores\.{setting}: cannot read .*missing"):

@@ -15,9 +15,9 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
-from tests.stores.concurrent_checks import entered, hold_at_once
-from tests.stores.contract import Opener, Passing
-from tests.stores.shared_contract import Heard, eventually
+from tests.stores.concurrent_checks import entered, run_concurrently
+from tests.stores.contract import Opener, StoreTime
+from tests.stores.shared_contract import TopicListener, eventually
 
 from .conftest import RealTime, new_prefix, opened
 from .test_redis_tasks import shared_at
@@ -57,13 +57,13 @@ async def a_replica_of_the_engine_is_not_written(folder: Path, prefix: str) -> N
 async def after_a_failover_the_stores_use_the_new_master(folder: Path, prefix: str) -> None:
     async with entered(watched(folder)) as (master, replica, place):
         async with opened(place, prefix, confirm=1) as stores:  # type: ignore[arg-type]
-            heard = Heard(stores, "topic")
-            await heard.begin()
+            listener = TopicListener(stores, "topic")
+            await listener.begin()
             await stores.sessions.save(RECORD)
             await stores.events.append("s", "x", b"1", will=b"gone")
         async with opened(place, prefix) as stores:  # type: ignore[arg-type]
-            heard = Heard(stores, session_topic("s"))
-            await heard.begin()
+            listener = TopicListener(stores, session_topic("s"))
+            await listener.begin()
             await stores.events.append("s", "y", b"1")
             await eventually(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
             await trio.to_thread.run_sync(master.kill)
@@ -72,15 +72,15 @@ async def after_a_failover_the_stores_use_the_new_master(folder: Path, prefix: s
             assert replica.command("ROLE")[0] in (b"master", "master")
             assert await stores.sessions.load("s") is not None
             assert (await stores.events.read("s", "x", 0))[1]
-            await eventually(lambda: None in heard.messages, "the followers look again")
+            await eventually(lambda: None in listener.messages, "the followers look again")
             async with opened(place, prefix) as other:  # type: ignore[arg-type]
-                heard.messages.clear()
+                listener.messages.clear()
                 await other.events.put("s", b"1")
-                await eventually(lambda: bool(heard.messages), "messages arrive")
+                await eventually(lambda: bool(listener.messages), "messages arrive")
 
 
 async def test_replicas_and_sentinels(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """At once: starting and failing over take most of the time."""
+    """The cases run at once, because starting and failing over take most of the time."""
     checks = {}
     for check in (
         writes_count_once_replicas_of_the_engine_have_them,
@@ -90,14 +90,14 @@ async def test_replicas_and_sentinels(tmp_path: Path, subtests: pytest.Subtests)
         folder = tmp_path / check.__name__
         folder.mkdir()
         checks[check.__name__] = partial(check, folder, new_prefix())
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)
 
 
 class TestCluster:
     """The contract of every store, in a cluster with three masters."""
 
     @pytest.fixture
-    def passing(self) -> Passing:
+    def store_time(self) -> StoreTime:
         return RealTime()
 
     @pytest.fixture
@@ -109,7 +109,7 @@ class TestCluster:
     ) -> None:
         nodes, place = redis_cluster
         async with opener(StoreBounds()) as one, opened(place, prefix) as two:  # type: ignore[arg-type]
-            heard = [Heard(two, session_topic(f"s{at}")) for at in range(20)]
+            heard = [TopicListener(two, session_topic(f"s{at}")) for at in range(20)]
             for each in heard:
                 await each.begin()
             async with trio.open_nursery() as nursery:
@@ -132,29 +132,31 @@ class TestCluster:
             assert await one.sessions.delete("s0")
 
     async def test_tasks(self, redis_cluster: tuple[list[RedisServer], Place], subtests: pytest.Subtests) -> None:
-        wanted = (
+        cluster_tests = (
             tasks.test_any_process_answers_and_only_the_holder_works,
             tasks.test_claims_of_two_processes_at_once_get_each_task_once,
             tasks.test_process_that_closes_gives_its_tasks_back,
             tasks.test_tasks_of_a_killed_process_are_claimed_again,
             tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
         )
-        await hold_at_once({each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in wanted}, subtests)
+        await run_concurrently(
+            {each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in cluster_tests}, subtests
+        )
 
     async def test_sessions_survive_moving_their_slot(
         self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place]
     ) -> None:
         nodes, _ = redis_cluster
-        async with opener(StoreBounds()) as kept:
+        async with opener(StoreBounds()) as stores:
             sessions = [f"m{at}" for at in range(30)]
             for session in sessions:
-                await kept.events.append(session, "x", b"1")
+                await stores.events.append(session, "x", b"1")
             source, target = (each.command("CLUSTER", "MYID") for each in nodes[:2])
             names = [each.decode() if isinstance(each, bytes) else each for each in (source, target)]
             await trio.to_thread.run_sync(reshard, nodes[0], *names)
             for session in sessions:
-                await kept.events.append(session, "x", b"2")
-                assert len((await kept.events.read(session, "x", 0))[0]) == 2
+                await stores.events.append(session, "x", b"2")
+                assert len((await stores.events.read(session, "x", 0))[0]) == 2
 
 
 def reshard(node: RedisServer, source: str, target: str) -> None:

@@ -16,7 +16,7 @@ from mcptrio_store_redis.keys import RedisKeys
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from tests.engines.redis_server import RedisServer, until
-from tests.stores.concurrent_checks import Check, entered, hold_at_once
+from tests.stores.concurrent_checks import Check, entered, run_concurrently
 from tests.stores.shared_contract import eventually
 
 from .conftest import new_prefix, opened
@@ -125,7 +125,7 @@ async def slots_that_move_lose_no_acknowledged_event(
 
 
 async def test_engine_that_is_killed_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
-    """With an append-only file that is flushed before each answer."""
+    """The engine has an append-only file that it flushes before each answer."""
     async with opened(own_redis, prefix) as stores, writing(stores) as writers:
         for _ in range(3):
             await trio.to_thread.run_sync(own_redis.kill)
@@ -166,7 +166,7 @@ async def an_engine_that_loads_is_not_ready_and_appends_wait(folder: Path, prefi
 async def test_topologies(
     redis_cluster: tuple[list[RedisServer], Place], tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """At once: they wait for what the engine does."""
+    """The cases run at once, because they mostly wait for the engine."""
     checks: dict[str, Check] = {
         "slots that move": partial(slots_that_move_lose_no_acknowledged_event, redis_cluster, new_prefix())
     }
@@ -174,7 +174,7 @@ async def test_topologies(
         folder = tmp_path / check.__name__
         folder.mkdir()
         checks[check.__name__] = partial(check, folder, new_prefix())
-    await hold_at_once(checks, subtests)
+    await run_concurrently(checks, subtests)
 
 
 async def test_engine_without_a_file_loses_sessions_and_streams_and_serves_new_ones(

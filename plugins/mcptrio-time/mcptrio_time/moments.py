@@ -78,8 +78,8 @@ def read_moment(
         return _on_clock(found, zone or local, read_as, where)
     parsed, form = _read_text(stripped, where)
     if parsed.tzinfo is not None:
-        own = zone or fixed_zone(parsed.utcoffset() or timedelta())
-        return _on_clock(parsed, own, form, where)
+        moment_zone = zone or fixed_zone(parsed.utcoffset() or timedelta())
+        return _on_clock(parsed, moment_zone, form, where)
     wall = zone or local
     moment = moment_at_wall(parsed, wall, occurrence, where)
     return Moment(
@@ -105,13 +105,13 @@ def moment_at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: st
         if first.utcoffset() == second.utcoffset():
             first.astimezone(UTC)
             return Moment(zone=zone, time=first)
-        shown = first.astimezone(UTC).astimezone(zone.info)
+        shown_time = first.astimezone(UTC).astimezone(zone.info)
     except OverflowError as error:
         raise _out_of_range(where) from error
-    if shown.replace(tzinfo=None) != wall:
+    if shown_time.replace(tzinfo=None) != wall:
         raise ToolError(
             f"Invalid time: {wall:%H:%M} does not exist in {zone.name} on {wall.date().isoformat()} "
-            f"(skipped by a clock change) at `{where}`; without the change it would be {shown:%H:%M}"
+            f"(skipped by a clock change) at `{where}`; without the change it would be {shown_time:%H:%M}"
         )
     moment = first if occurrence == "first" else second
     other = second if occurrence == "first" else first

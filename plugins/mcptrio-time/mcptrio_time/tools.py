@@ -96,13 +96,13 @@ class TimeTools:
         target = self.clock.zone(target_timezone, "target_timezone")
         moment = self._moment(source, time, date or None, occurrence)
         try:
-            found = moment.time.astimezone(target.info)
+            converted = moment.time.astimezone(target.info)
         except OverflowError as error:
             raise ToolError("expected a time in the years 1 to 9999 at `time`, got one outside") from error
         return Conversion(
             source=time_result(source, moment.time),
-            target=time_result(target, found),
-            time_difference=clock_difference(moment.time, found),
+            target=time_result(target, converted),
+            time_difference=clock_difference(moment.time, converted),
             ambiguous=moment.ambiguous,
             note=moment.note,
         )

@@ -42,21 +42,21 @@ async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureF
 async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixture) -> None:
     """A client that disconnects before its response, and WebSockets that are accepted or refused."""
     caplog.set_level(logging.INFO)
-    asked = trio.Event()
+    question_asked = trio.Event()
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await receive()
             await send({"type": f"websocket.{'accept' if scope['path'] == '/ws' else 'close'}"})
         else:
-            asked.set()
+            question_asked.set()
         while not (await receive())["type"].endswith(".disconnect"):
             pass
 
     async with serving(app, access_log=True) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(b"GET /left HTTP/1.1\r\nhost: a\r\n\r\n")
-            await asked.wait()
+            await question_asked.wait()
         for path in (b"/ws", b"/refused"):
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 await stream.send_all(UPGRADE % path)

@@ -136,18 +136,18 @@ async def test_large_body_waits_for_a_slow_application() -> None:
         await answering({"status": 200}, {})(scope, receive, send)
 
     async with serving(app) as port, connected(port) as client, trio.open_nursery() as nursery:
-        done = trio.Event()
+        finished = trio.Event()
 
         async def upload() -> None:
             await client.stream.send_all(POST % (20_000_000, b"x" * 20_000_000))
-            done.set()
+            finished.set()
 
         nursery.start_soon(upload)
         with trio.move_on_after(0.2):
-            await done.wait()
-        assert not done.is_set()
+            await finished.wait()
+        assert not finished.is_set()
         go.set()
-        await done.wait()
+        await finished.wait()
         assert (await client.stream.receive_some()).startswith(b"HTTP/1.1 200")
 
     assert sum(sizes) == 20_000_000

@@ -24,10 +24,10 @@ async def sleep() -> None:
 
 
 async def use(client: Client) -> list[float]:
-    heard: list[float] = []
+    received: list[float] = []
 
     def hear(report: Progress) -> None:
-        heard.append(report.progress)
+        received.append(report.progress)
 
     async for tool in client.tools():
         assert_type(tool, Tool)
@@ -44,7 +44,7 @@ async def use(client: Client) -> list[float]:
         with trio.move_on_after(0):
             async for change in changes:
                 assert_type(change, Change)
-    return heard
+    return received
 
 
 async def main() -> None:
