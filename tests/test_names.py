@@ -70,7 +70,7 @@ BANNED_NAMES = frozenset(
         "Middlewares",
         "Notices",
         "Oddity",
-        "Outlet",
+        "Sink",
         "Outside",
         "ParkingLot",
         "Person",

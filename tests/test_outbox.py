@@ -21,10 +21,10 @@ def result(id: int) -> Response:
     return Response(id, {})
 
 
-def test_outbox_implements_the_outlet_protocol() -> None:
-    outlet: MessageSink = Outbox()
+def test_outbox_implements_the_sink_protocol() -> None:
+    sink: MessageSink = Outbox()
 
-    assert outlet is not None
+    assert sink is not None
 
 
 def test_capacity_below_one_is_refused() -> None:

@@ -62,10 +62,10 @@ class PeerSession(Protocol):
         """Replace the record, because another replica or the transport has changed it."""
         ...
 
-    def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
+    def receive(self, incoming: Incoming, sink: MessageSink) -> bool:
         """Process the content of a POST. Does not block or raise.
 
-        Requests run in the nursery of the session, so they outlive the POST. Their messages go to ``outlet``, which is
+        Requests run in the nursery of the session, so they outlive the POST. Their messages go to ``sink``, which is
         closed after the last one.
 
         Returns:
@@ -74,11 +74,11 @@ class PeerSession(Protocol):
         """
         ...
 
-    def attach(self, outlet: MessageSink) -> None:
+    def attach(self, sink: MessageSink) -> None:
         """Send messages that belong to no request to this sink, the GET stream, from now on."""
         ...
 
-    def detach(self, outlet: MessageSink) -> None:
+    def detach(self, sink: MessageSink) -> None:
         """Stop sending the session's messages to this sink."""
         ...
 
@@ -118,7 +118,7 @@ class Engine(Protocol):
     async def answer(
         self,
         message: Request | Notification,
-        outlet: MessageSink,
+        sink: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
@@ -126,7 +126,7 @@ class Engine(Protocol):
     ) -> bool:
         """Serve one self-contained message of a per-request revision.
 
-        All its messages go to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
+        All its messages go to ``sink``, which is closed at the end. Cancelling the caller cancels the request
         (2026-07-28: a client cancels a request by closing its response stream).
 
         Args:
@@ -135,7 +135,7 @@ class Engine(Protocol):
             may_stay_open: True if this call may return while a subscription (``subscriptions/listen``) stays open.
 
         Returns:
-            True if the request stays open. It ends when ``outlet`` is closed, and only the function passed to
+            True if the request stays open. It ends when ``sink`` is closed, and only the function passed to
             ``opened`` cancels it.
 
         Raises:

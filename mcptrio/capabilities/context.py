@@ -431,7 +431,7 @@ class Context(Generic[StateT]):
         # A shared channel would still accept messages for a request that has ended.
         scope.check_open()
         return await scope.session.outgoing.request(
-            method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
+            method, dict(params or {}), peer=scope.request.peer, sink=scope.sink, timeout=timeout
         )
 
     def release_stream(self, retry_ms: int = 1000) -> bool:
@@ -442,7 +442,7 @@ class Context(Generic[StateT]):
 
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
-        return self._loop.call(partial(self._scope.outlet.release, retry_ms))
+        return self._loop.call(partial(self._scope.sink.release, retry_ms))
 
 
 def inputs_of(context: Context[Any]) -> InputChannel:

@@ -107,7 +107,7 @@ class _WaitingClient:
             try:
                 # Without a timeout: the question ends with this request, which has the deadline of the task.
                 answer = await scope.session.outgoing.request(
-                    wire["method"], params, peer=scope.request.peer, outlet=scope.outlet, timeout=inf
+                    wire["method"], params, peer=scope.request.peer, sink=scope.sink, timeout=inf
                 )
             except ConnectionClosed:
                 return

@@ -15,22 +15,22 @@ from mcptrio.abc import MessageSink
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notification, Response
 
-__all__ = ["BatchOutlet"]
+__all__ = ["BatchSink"]
 
 
-class BatchOutlet:
+class BatchSink:
     """A message sink that collects the responses of one batch, and sends them when all its users have closed it.
 
     Args:
         batch: The batch. Each message of it closes this sink once.
-        outlet: The sink to which everything is sent.
+        sink: The sink to which everything is sent.
         start: Starts a task of the session.
-        closes: Whether to close ``outlet`` at the end.
+        closes: Whether to close ``sink`` at the end.
     """
 
-    def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:
+    def __init__(self, batch: Batch, sink: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:
         self._open = len(batch.messages)
-        self._outlet = outlet
+        self._sink = sink
         self._start = start
         self._closes = closes
         self._answers: list[Message] = []
@@ -40,10 +40,10 @@ class BatchOutlet:
             # JSON-RPC 2.0 section 6: the responses of a batch are sent in one array.
             self._answers.append(message)
         else:
-            await self._outlet.send(message)
+            await self._sink.send(message)
 
     def send_latest(self, message: Notification, key: object) -> None:
-        self._outlet.send_latest(message, key)
+        self._sink.send_latest(message, key)
 
     def close(self) -> None:
         self._open -= 1
@@ -52,15 +52,15 @@ class BatchOutlet:
             self._start(self._finish)
 
     def release(self, retry_ms: int) -> bool:
-        return self._outlet.release(retry_ms)
+        return self._sink.release(retry_ms)
 
     async def _finish(self) -> None:
         try:
             # A batch of notifications gets no response, not even an empty array.
             if self._answers:
-                await self._outlet.send(self._answers)
+                await self._sink.send(self._answers)
         except ConnectionClosed:
             pass  # The peer has disconnected, so nothing receives the responses.
         finally:
             if self._closes:
-                self._outlet.close()
+                self._sink.close()

@@ -38,14 +38,14 @@ _numbers = count(1)
 
 @define(eq=False, slots=False, kw_only=True)
 class Conversation:
-    """The part of a session that its requests use: its connection, record, outlets and taps.
+    """The part of a session that its requests use: its connection, record, sinks and taps.
 
     Args:
         name: The name in the log.
         id: The id of a stored session. For other sessions, it is made when it is first used.
         principal: The principal of the messages that arrive next.
-        outlets: Streams for messages that belong to no request, the newest last.
-        is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
+        sinks: Streams for messages that belong to no request, the newest last.
+        is_shared: Whether one sink serves all requests (stdio); it is then not closed when a request ends.
         trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: The record of a stored session. For other sessions, it is made after ``initialize``.
         on_subscriptions: A function called when another replica has changed the session's subscriptions.
@@ -57,7 +57,7 @@ class Conversation:
     name: str
     _id: str | None = field(alias="id", default=None)
     principal: Principal | None = None
-    outlets: list[MessageSink] = field(factory=list)
+    sinks: list[MessageSink] = field(factory=list)
     is_shared: bool = False
     trusts_forwarded_caller: bool = False
     record: SessionRecord | None = None
@@ -108,7 +108,7 @@ class Conversation:
             client=peer.info.name if peer is not None and peer.info is not None else None,
             principal=self.principal.subject if self.principal is not None else None,
             capabilities=peer.capabilities.names if peer is not None else (),
-            streams=len(self.outlets),
+            streams=len(self.sinks),
             requests=requests,
             questions=self.outgoing.status,
         )
@@ -149,14 +149,14 @@ class Conversation:
 
     # Streams
 
-    def attach(self, outlet: MessageSink) -> None:
+    def attach(self, sink: MessageSink) -> None:
         """Add a stream for messages that belong to no request."""
-        self.outlets.append(outlet)
+        self.sinks.append(sink)
 
-    def detach(self, outlet: MessageSink) -> None:
+    def detach(self, sink: MessageSink) -> None:
         """Remove a stream."""
-        if outlet in self.outlets:
-            self.outlets.remove(outlet)
+        if sink in self.sinks:
+            self.sinks.remove(sink)
 
     def report_everything_changed(self) -> None:
         """Note that the client may have missed notifications, so that it is told that everything may have changed."""
@@ -164,10 +164,10 @@ class Conversation:
             self.on_missed_changes(self)
 
     @property
-    def outlet(self) -> MessageSink | None:
-        """The newest outlet; ``None`` if there is none."""
+    def sink(self) -> MessageSink | None:
+        """The newest sink; ``None`` if there is none."""
         # Each message goes to exactly one stream (2025-11-25, basic/transports, "Multiple Connections").
-        return self.tapped(self.outlets[-1]) if self.outlets else None
+        return self.tapped(self.sinks[-1]) if self.sinks else None
 
     def add_tap(self, tap: MessageTap) -> None:
         """Pass all messages to a tap from now on, except those of requests in flight."""
@@ -176,16 +176,16 @@ class Conversation:
             self.taps = []
         self.taps.append(tap)
 
-    def show_received(self, incoming: Incoming, outlet: MessageSink) -> MessageSink:
+    def show_received(self, incoming: Incoming, sink: MessageSink) -> MessageSink:
         """Pass a received message to the taps. Returns the sink for its answer."""
         for tap in self.taps:
             tap.received(incoming)
-        return self.tapped(outlet)
+        return self.tapped(sink)
 
-    def tapped(self, outlet: MessageSink) -> MessageSink:
-        """Return an outlet that passes its messages to the taps, if there are any."""
+    def tapped(self, sink: MessageSink) -> MessageSink:
+        """Return a sink that passes its messages to the taps, if there are any."""
         # On a shared channel, the task that writes passes the messages to the taps.
-        return TappedSink(outlet, self.taps) if self.taps and not self.is_shared else outlet
+        return TappedSink(sink, self.taps) if self.taps and not self.is_shared else sink
 
     def notify(self, method: str, params: Any, *, key: object) -> None:
         """Send a notification that belongs to no request, if there is a stream for it. Does not block.
@@ -193,21 +193,21 @@ class Conversation:
         Args:
             key: A queued notification with the same key is replaced.
         """
-        peer, outlet = self.connection.peer, self.outlet
+        peer, sink = self.connection.peer, self.sink
         # Until the client has sent notifications/initialized, only messages that belong to a request may be sent.
-        if peer is None or outlet is None or self.connection.phase is not Phase.READY:
+        if peer is None or sink is None or self.connection.phase is not Phase.READY:
             return
         notification = self.connection.notification(method, params, peer=peer)
         if notification is not None:
             trace_notification(notification, peer.revision.version)
-            outlet.send_latest(notification, key)
+            sink.send_latest(notification, key)
 
     def send_wire(self, method: str, params: dict[str, Any] | None) -> None:
-        """Send a notification in wire form. Does not block: if the outlet is full, the notification is dropped."""
-        if self.outlet is not None and self.connection.peer is not None:
+        """Send a notification in wire form. Does not block: if the sink is full, the notification is dropped."""
+        if self.sink is not None and self.connection.peer is not None:
             notification = Notification(method, params)
             trace_notification(notification)
-            self.outlet.send_latest(notification, object())
+            self.sink.send_latest(notification, object())
 
     # Settings that the client has changed
 

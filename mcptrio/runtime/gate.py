@@ -45,7 +45,7 @@ class Gate:
         self._idle = trio.Event()
 
     def admit(
-        self, session: Conversation, request: RequestReceived, outlet: MessageSink, *, owns_outlet: bool = False
+        self, session: Conversation, request: RequestReceived, sink: MessageSink, *, owns_sink: bool = False
     ) -> RequestScope:
         """Admit a request. The caller must call :meth:`release` once.
 
@@ -63,7 +63,7 @@ class Gate:
             self._report_refusal(request, "session")
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
         memory = self._take_memory(session, request) if request.weight else None
-        scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
+        scope = RequestScope(request, sink, session, self._deadlines, memory, owns_sink)
         self.in_flight += 1
         session.requests += 1
         session.last_peer = request.peer

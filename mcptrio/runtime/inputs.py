@@ -216,7 +216,7 @@ class BackChannel:
         scope.check_open()
         try:
             raw = await scope.session.outgoing.request(
-                request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
+                request.method, request.params, peer=peer, sink=scope.sink, timeout=timeout
             )
         except LocalProtocolError as error:
             # An older revision cannot express every question, for example a choice of several values. A ToolError tells

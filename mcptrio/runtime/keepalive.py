@@ -27,13 +27,11 @@ async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
         with trio.move_on_after(settings.ping_interval):
             await session.closing.wait()
             return
-        peer, outlet = session.connection.peer, session.outlet
-        if peer is None or outlet is None or peer.revision.client_methods.get("ping") is None:
+        peer, sink = session.connection.peer, session.sink
+        if peer is None or sink is None or peer.revision.client_methods.get("ping") is None:
             continue
         try:
-            await session.outgoing.request(
-                "ping", PingParams(), peer=peer, outlet=outlet, timeout=settings.timeouts.ping
-            )
+            await session.outgoing.request("ping", PingParams(), peer=peer, sink=sink, timeout=settings.timeouts.ping)
             missed = 0
         except MCPError as error:
             # An error response counts as an answer.

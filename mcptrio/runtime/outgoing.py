@@ -49,7 +49,7 @@ class Outgoing:
         self._closed: str | None = None
 
     async def request(
-        self, method: str, params: Any, *, peer: Peer, outlet: MessageSink, timeout: float | None = None
+        self, method: str, params: Any, *, peer: Peer, sink: MessageSink, timeout: float | None = None
     ) -> dict[str, Any]:
         """Send a request and return its result in wire form.
 
@@ -74,7 +74,7 @@ class Outgoing:
             message = connection.request(method, params, peer=peer)
         waiter = self._pending[message.id] = _PendingRequest(method, trio.current_time(), trio.Event())
         with trace_sending(message, revision=peer.revision.version):
-            await self._exchange(message, waiter, peer, outlet, self._timeouts.input if timeout is None else timeout)
+            await self._exchange(message, waiter, peer, sink, self._timeouts.input if timeout is None else timeout)
             answer = waiter.answer
             if answer is None:
                 raise ConnectionClosed(self._closed or "the session ended")
@@ -101,12 +101,12 @@ class Outgoing:
         return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._pending.items())
 
     async def _exchange(
-        self, message: Request, waiter: _PendingRequest, peer: Peer, outlet: MessageSink, timeout: float
+        self, message: Request, waiter: _PendingRequest, peer: Peer, sink: MessageSink, timeout: float
     ) -> None:
         sent = False
         try:
             with trio.fail_after(timeout):
-                await outlet.send(message)
+                await sink.send(message)
                 sent = True
                 await waiter.arrived.wait()
         finally:
@@ -116,14 +116,14 @@ class Outgoing:
                 # A request that was not sent completely, or that has ended, needs no cancellation.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
-                        await self._send_cancellation(message, peer, outlet)
+                        await self._send_cancellation(message, peer, sink)
 
-    async def _send_cancellation(self, message: Request, peer: Peer, outlet: MessageSink) -> None:
+    async def _send_cancellation(self, message: Request, peer: Peer, sink: MessageSink) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")
         notice = self._connection.notification("notifications/cancelled", params, peer=peer)
         if notice is not None:
             trace_notification(notice, peer.revision.version)
             try:
-                await outlet.send(notice)
+                await sink.send(notice)
             except ConnectionClosed:
                 pass  # The peer cancels the request anyway, because its connection has ended.

@@ -1,7 +1,7 @@
 """Progress reports of one request.
 
 ``Context.report_progress`` uses it. Reports must increase, are limited to 20 a second, and the newest replaces a queued
-one. They go to the outlet of the request, so none is sent after the response.
+one. They go to the sink of the request, so none is sent after the response.
 
 Source: MCP 2026-07-28, basic/patterns/progress.
 """
@@ -45,13 +45,13 @@ class ProgressSink(Protocol):
 
 
 class ProgressReporter:
-    """Sends progress to the outlet of a request. See :class:`ProgressSink`."""
+    """Sends progress to the sink of a request. See :class:`ProgressSink`."""
 
-    __slots__ = ("_bucket", "_last", "_pending", "_revision", "_token", "latest", "outlet", "total")
+    __slots__ = ("_bucket", "_last", "_pending", "_revision", "_token", "latest", "sink", "total")
 
-    def __init__(self, token: str | int, outlet: MessageSink, revision: Revision) -> None:
+    def __init__(self, token: str | int, sink: MessageSink, revision: Revision) -> None:
         self._token = token
-        self.outlet = outlet
+        self.sink = sink
         self._revision = revision
         self._bucket = TokenBucket(RATE, BURST)
         self._last: float | None = None
@@ -75,5 +75,5 @@ class ProgressReporter:
         if self._pending is not None:
             trace_notification(self._pending)
             # The key makes a newer report replace a queued one.
-            self.outlet.send_latest(self._pending, (_METHOD, self._token))
+            self.sink.send_latest(self._pending, (_METHOD, self._token))
             self._pending = None

@@ -1,4 +1,4 @@
-"""One request in flight: its state, deadline, handler and outlet.
+"""One request in flight: its state, deadline, handler and sink.
 
 The gate makes the scope of a request, the session serves it, and Context refers to it.
 :mod:`mcptrio.runtime.request_lifecycle` has the table of its states and events.
@@ -41,19 +41,19 @@ class RequestScope:
 
     Args:
         request: The request as it was received, in its revision.
-        outlet: The sink for all messages of this request.
+        sink: The sink for all messages of this request.
         session: The session of the request.
         deadlines: The deadlines of all requests of the server, :attr:`deadline` among them.
         memory: The memory that its parameters use; ``None`` if they are small.
-        owns_outlet: Whether the outlet serves only this request and is closed with it.
+        owns_sink: Whether the sink serves only this request and is closed with it.
     """
 
     request: RequestReceived
-    outlet: MessageSink
+    sink: MessageSink
     session: Conversation
     _deadlines: Deadlines
     memory: RefCountedShare | None = None
-    owns_outlet: bool = False
+    owns_sink: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
     reason: str | None = field(init=False, default=None)
@@ -110,7 +110,7 @@ class RequestScope:
             token = meta.get("progressToken")
             # A bool is an int in Python, but not a valid token.
             if isinstance(token, str | int) and not isinstance(token, bool):
-                self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
+                self.progress = ProgressReporter(token, self.sink, self.request.peer.revision)
         self.deadline = min(started + min(times.idle, times.request), self._caller_deadline)
 
     @property
@@ -230,7 +230,7 @@ class RequestScope:
             # Called however the request has ended, so that a subscription never outlives it.
             self.open.on_closed()
             self.open = None
-            self.owns_outlet = True
+            self.owns_sink = True
         return True
 
     # Time
@@ -292,14 +292,14 @@ class RequestScope:
         if notification is None or self.has_ended:
             return False
         trace_notification(notification)
-        self.outlet.send_latest(notification, object() if key is None else key)
+        self.sink.send_latest(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:
-        """Send a notification in wire form; waits while the outlet is full. Raises as :meth:`check_open` does."""
+        """Send a notification in wire form; waits while the sink is full. Raises as :meth:`check_open` does."""
         self.check_open()
         trace_notification(notification)
-        await self.outlet.send(notification)
+        await self.sink.send(notification)
 
     def check_open(self) -> None:
         """Check that the request has not ended, before a message is sent for it.
@@ -307,7 +307,7 @@ class RequestScope:
         Raises:
             ConnectionClosed: The request has ended.
         """
-        # The outlet of a shared channel would still accept messages.
+        # The sink of a shared channel would still accept messages.
         if self.has_ended:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
 

@@ -31,7 +31,7 @@ from mcptrio.protocol.events import (
     Unexpected,
 )
 from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId, Response
-from mcptrio.runtime.batches import BatchOutlet
+from mcptrio.runtime.batches import BatchSink
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
@@ -160,7 +160,7 @@ class Session(Conversation):
 
     @property
     def busy(self) -> bool:
-        return bool(self.in_flight or self.outlets)
+        return bool(self.in_flight or self.sinks)
 
     def _close(self) -> None:
         """Stop sending, and end all waits for answers of the peer."""
@@ -170,9 +170,9 @@ class Session(Conversation):
             # These requests will not run: the session's own workers have ended with its nursery.
             for scope in list(self.in_flight.values()):
                 self.release(scope)
-                scope.outlet.close()
-        for outlet in self.outlets:
-            outlet.close()
+                scope.sink.close()
+        for sink in self.sinks:
+            sink.close()
 
     async def _read(self, channel: MessageChannel, outbox: Outbox) -> None:
         try:
@@ -209,8 +209,8 @@ class Session(Conversation):
 
     # Receiving
 
-    def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
-        """Handle a received message or batch. ``outlet`` is closed after the last response.
+    def receive(self, incoming: Incoming, sink: MessageSink) -> bool:
+        """Handle a received message or batch. ``sink`` is closed after the last response.
 
         Returns:
             False for a response or a cancellation whose request another replica may have, because this one has not.
@@ -218,35 +218,35 @@ class Session(Conversation):
         if self._is_closed or self.reason is not None:
             # The session has no tasks left that could answer.
             if not self.is_shared:
-                outlet.close()
+                sink.close()
             return True
         if self.taps:
-            outlet = self.show_received(incoming, outlet)
+            sink = self.show_received(incoming, sink)
         if isinstance(incoming, Batch):
-            return self._receive_batch(incoming, outlet)
-        return self._receive(incoming, outlet, not self.is_shared)
+            return self._receive_batch(incoming, sink)
+        return self._receive(incoming, sink, not self.is_shared)
 
-    def _receive_batch(self, batch: Batch, outlet: MessageSink) -> bool:
+    def _receive_batch(self, batch: Batch, sink: MessageSink) -> bool:
         refusal = self.connection.batch_refusal(batch.messages)
         if refusal is not None:
-            self.start(self._refuse, refusal, outlet, not self.is_shared)
+            self.start(self._refuse, refusal, sink, not self.is_shared)
             return True
-        collector = BatchOutlet(batch, outlet, start=self.start, closes=not self.is_shared)
+        collector = BatchSink(batch, sink, start=self.start, closes=not self.is_shared)
         known = [self._receive(message, collector, True) for message in batch.messages]
         return any(known)
 
-    def _receive(self, message: Message | Malformed, outlet: MessageSink, owns_outlet: bool) -> bool:
+    def _receive(self, message: Message | Malformed, sink: MessageSink, owns_sink: bool) -> bool:
         event = self.connection.receive(message)
         if isinstance(event, RequestReceived):
-            self._accept(event, outlet, owns_outlet)
+            self._accept(event, sink, owns_sink)
             return True
         if isinstance(event, MessageRefused):
-            self.start(self._refuse, event.reply, outlet, owns_outlet)
+            self.start(self._refuse, event.reply, sink, owns_sink)
             return True
         with trace_received(message):
             known = self._handle(event)
-        if owns_outlet:
-            outlet.close()
+        if owns_sink:
+            sink.close()
         return known
 
     def _handle(self, event: Event) -> bool:
@@ -266,12 +266,12 @@ class Session(Conversation):
             return not event.what.startswith(("a response", "an error"))
         return True
 
-    def _accept(self, event: RequestReceived, outlet: MessageSink, owns_outlet: bool) -> None:
+    def _accept(self, event: RequestReceived, sink: MessageSink, owns_sink: bool) -> None:
         try:
-            scope = self.server.gate.admit(self, event, outlet, owns_outlet=owns_outlet)
+            scope = self.server.gate.admit(self, event, sink, owns_sink=owns_sink)
         except Overloaded as error:
-            # A task sends the refusal, because the reader must not wait for room in the outlet.
-            self.start(self._refuse, self.connection.error(event, error), outlet, owns_outlet)
+            # A task sends the refusal, because the reader must not wait for room in the sink.
+            self.start(self._refuse, self.connection.error(event, error), sink, owns_sink)
             return
         self.in_flight[event.id] = scope
         if event.method.name == "initialize":
@@ -295,26 +295,26 @@ class Session(Conversation):
         finally:
             self._pending_notifications -= 1
 
-    async def _refuse(self, reply: ErrorResponse, outlet: MessageSink, close: bool) -> None:
+    async def _refuse(self, reply: ErrorResponse, sink: MessageSink, close: bool) -> None:
         try:
-            await outlet.send(reply)
+            await sink.send(reply)
         except ConnectionClosed:
             pass  # The peer has disconnected, so nothing receives the refusal.
         finally:
             if close:
-                outlet.close()
+                sink.close()
 
     # Serving requests
 
     async def answer(
-        self, event: RequestReceived, outlet: MessageSink, *, opened: Callable[[RequestScope], None]
+        self, event: RequestReceived, sink: MessageSink, *, opened: Callable[[RequestScope], None]
     ) -> bool:
         """Serve the single request of this session in the task of the caller. ``opened`` is called when it is admitted.
 
         Returns:
             True if the request is kept open without a task, until :meth:`conclude` or a cancellation.
         """
-        scope = self.server.gate.admit(self, event, outlet)
+        scope = self.server.gate.admit(self, event, sink)
         self.in_flight[event.id] = scope
         is_kept_open = False
         try:
@@ -360,11 +360,11 @@ class Session(Conversation):
         try:
             reply = scope.finish()
             if reply is not None:
-                outlet = scope.outlet
+                sink = scope.sink
                 # The queue is used if other requests are in flight, because it combines several answers into one write,
                 # and if there are taps, because its writer passes messages to them.
-                if len(self.in_flight) > 1 or self.taps or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
-                    await outlet.send(reply)
+                if len(self.in_flight) > 1 or self.taps or not isinstance(sink, Outbox) or not sink.send_now(reply):
+                    await sink.send(reply)
                 if isinstance(reply, Response):
                     scope.on_lost_result = None
         except ConnectionClosed:
@@ -387,8 +387,8 @@ class Session(Conversation):
         self.server.gate.release(scope)
         if is_open:
             self.server.forget(self)
-        if scope.owns_outlet:
-            scope.outlet.close()
+        if scope.owns_sink:
+            scope.sink.close()
         if self._negotiating is not None and request.method.name == "initialize":
             self.negotiated()
             self._negotiating.set()

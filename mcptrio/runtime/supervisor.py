@@ -31,7 +31,7 @@ from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import MessageRefused, NotificationReceived, Peer, RequestReceived
 from mcptrio.protocol.messages import Incoming, Notification, Request, RequestId
 from mcptrio.protocol.model.methods import Method
-from mcptrio.runtime.batches import BatchOutlet
+from mcptrio.runtime.batches import BatchSink
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
@@ -188,11 +188,11 @@ class Supervisor:
         """Pass all messages of a session to a tap from now on, including those of requests in flight."""
         session.add_tap(tap)
         for scope in session.in_flight.values():
-            # A TappedSink and a BatchOutlet already use the session's list of taps.
-            if not isinstance(scope.outlet, TappedSink | BatchOutlet):
-                scope.outlet = session.tapped(scope.outlet)
+            # A TappedSink and a BatchSink already use the session's list of taps.
+            if not isinstance(scope.sink, TappedSink | BatchSink):
+                scope.sink = session.tapped(scope.sink)
                 if isinstance(scope.progress, ProgressReporter):
-                    scope.progress.outlet = scope.outlet
+                    scope.progress.sink = scope.sink
 
     def end_session(self, number: int, reason: str) -> bool:
         """See :meth:`mcptrio.Server.end_session`."""
@@ -235,7 +235,7 @@ class Supervisor:
             connection=self._connection(),
             name=channel.name,
             principal=principal,
-            outlets=[outbox],
+            sinks=[outbox],
             is_shared=True,
             trusts_forwarded_caller=trusts_forwarded_caller,
         )
@@ -253,7 +253,7 @@ class Supervisor:
     async def answer(
         self,
         message: Request | Notification,
-        outlet: MessageSink,
+        sink: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
@@ -267,7 +267,7 @@ class Supervisor:
             connection=connection,
             name="http",
             principal=principal,
-            outlets=[outlet],
+            sinks=[sink],
         )
         is_kept_open = False
         try:
@@ -275,7 +275,7 @@ class Supervisor:
             event = connection.receive(message)
             if self.tap_factories:
                 self._tap(session, event.peer if isinstance(event, RequestReceived) else None)
-                outlet = session.show_received(message, outlet)
+                sink = session.show_received(message, sink)
 
             def begin(scope: RequestScope) -> None:
                 scope.can_stay_open = may_stay_open
@@ -284,9 +284,9 @@ class Supervisor:
                     opened(scope.cancel)
 
             if isinstance(event, RequestReceived):
-                is_kept_open = await session.answer(event, outlet, opened=begin)
+                is_kept_open = await session.answer(event, sink, opened=begin)
             elif isinstance(event, MessageRefused):
-                await outlet.send(event.reply)
+                await sink.send(event.reply)
             elif isinstance(event, NotificationReceived):
                 # In the caller's task, so that a client with many notifications slows down only itself.
                 with trace_received(message):
@@ -295,7 +295,7 @@ class Supervisor:
         finally:
             if not is_kept_open:
                 self.sessions.discard(session)
-                outlet.close()
+                sink.close()
         return is_kept_open
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> Session:

@@ -62,12 +62,12 @@ class ServerGauges:
             yield instruments.SESSIONS, count, {names.CHANNEL: channel.removesuffix(" session")}
         requests = [scope for session in supervisor.sessions for scope in session.in_flight.values()]
         listening = sum(scope.label == "subscriptions/listen" for scope in requests)
-        yield instruments.STREAMS, listening + sum(len(each.outlets) for each in sessions if not each.is_shared), {}
+        yield instruments.STREAMS, listening + sum(len(each.sinks) for each in sessions if not each.is_shared), {}
         yield instruments.IN_FLIGHT, supervisor.in_flight, {}
         yield instruments.PARKED, len(supervisor.state.parking), {}
         yield instruments.TASKS, len(server.catalog.tools.tasks.status), {}
         yield instruments.THREADS, supervisor.threads.status.busy, {}
-        queues = [len(outlet) for session in sessions for outlet in session.outlets if isinstance(outlet, Outbox)]
+        queues = [len(sink) for session in sessions for sink in session.sinks if isinstance(sink, Outbox)]
         yield instruments.OUTBOX_FILL, max(queues, default=0) / supervisor.settings.limits.outbox, {}
         readiness = supervisor.readiness()
         yield instruments.STORE_QUEUE, readiness.stores.waiting if readiness.stores is not None else 0, {}

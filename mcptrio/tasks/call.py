@@ -36,7 +36,7 @@ TRACE = "trace"
 """The member of a stored call with the trace context of its request."""
 
 
-class _NoOutlet:
+class _NoSink:
     """The sink of a task, which has no stream of messages. See :class:`mcptrio.abc.MessageSink`."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:
@@ -130,6 +130,6 @@ def new_scope(
     )
     # The caller's timeout and progress token belong to the request that has been answered.
     request = evolve(request, params=evolve(request.params, meta=None), log_level=None)
-    scope = RequestScope(request, _NoOutlet(), session, deadlines, memory)
+    scope = RequestScope(request, _NoSink(), session, deadlines, memory)
     scope.forwarded_caller = ForwardedCaller(principal, caller)
     return scope

@@ -41,7 +41,7 @@ class EchoSession:
         self.id = record.id if record else secrets.token_urlsafe(24)
         self.principal = principal
         self.record = record
-        self.outlets: list[MessageSink] = []
+        self.sinks: list[MessageSink] = []
         self.attached = trio.Event()
         self.scopes: dict[Any, trio.CancelScope] = {}
         self.asked: dict[Any, trio.Event] = {}
@@ -52,7 +52,7 @@ class EchoSession:
 
     @property
     def busy(self) -> bool:
-        return bool(self.scopes or self.outlets)
+        return bool(self.scopes or self.sinks)
 
     def refresh(self, record: SessionRecord) -> None:
         self.record = record
@@ -60,21 +60,21 @@ class EchoSession:
     def report_everything_changed(self) -> None:
         self.reports += 1
 
-    def receive(self, incoming: Incoming, outlet: MessageSink) -> None:
+    def receive(self, incoming: Incoming, sink: MessageSink) -> None:
         if isinstance(incoming, Batch):
             if self.record is None or not REVISIONS[self.record.revision].batches:
-                self.engine.start(self._refuse_batch, outlet)
+                self.engine.start(self._refuse_batch, sink)
                 return
             requests = [m for m in incoming.messages if isinstance(m, Request)]
             for message in incoming.messages:
                 if not isinstance(message, (Request, Malformed)):
                     self.receive(message, Outbox())
             if requests:
-                self.engine.start(self._run_batch, requests, outlet)
+                self.engine.start(self._run_batch, requests, sink)
             else:
-                outlet.close()
+                sink.close()
         elif isinstance(incoming, Request):
-            self.engine.start(self._run, incoming, outlet)
+            self.engine.start(self._run, incoming, sink)
         elif isinstance(incoming, Notification):
             self.engine.notified.append(incoming.method)
             if incoming.method == "notifications/initialized" and self.record is not None:
@@ -83,24 +83,24 @@ class EchoSession:
                 scope = self.scopes.get(incoming.params["requestId"])
                 if scope is not None:
                     scope.cancel()
-            outlet.close()
+            sink.close()
         elif isinstance(incoming, Response):
             if incoming.id in self.asked:
                 self.answers[incoming.id] = incoming.result
                 self.asked[incoming.id].set()
-            outlet.close()
+            sink.close()
         elif isinstance(incoming, ErrorResponse):
             if incoming.id in self.asked:
                 self.answers[incoming.id] = {"error": incoming.message}
                 self.asked[incoming.id].set()
-            outlet.close()
+            sink.close()
 
-    def attach(self, outlet: MessageSink) -> None:
-        self.outlets.append(outlet)
+    def attach(self, sink: MessageSink) -> None:
+        self.sinks.append(sink)
         self.attached.set()
 
-    def detach(self, outlet: MessageSink) -> None:
-        self.outlets.remove(outlet)
+    def detach(self, sink: MessageSink) -> None:
+        self.sinks.remove(sink)
 
     def end(self, reason: str) -> None:
         self.ended = True
@@ -108,38 +108,38 @@ class EchoSession:
         for scope in self.scopes.values():
             scope.cancel()
 
-    async def ask(self, outlet: MessageSink, method: str) -> Any:
+    async def ask(self, sink: MessageSink, method: str) -> Any:
         id = f"ask-{secrets.token_hex(4)}"
         self.asked[id] = trio.Event()
-        await outlet.send(Request(id, method, {}))
+        await sink.send(Request(id, method, {}))
         await self.asked[id].wait()
         del self.asked[id]
         return self.answers.pop(id)
 
-    async def _refuse_batch(self, outlet: MessageSink) -> None:
-        await outlet.send(ErrorResponse(None, -32600, "batches are not in this revision"))
-        outlet.close()
+    async def _refuse_batch(self, sink: MessageSink) -> None:
+        await sink.send(ErrorResponse(None, -32600, "batches are not in this revision"))
+        sink.close()
 
-    async def _run_batch(self, requests: list[Request], outlet: MessageSink) -> None:
-        replies = [await self.engine.reply(request, outlet, self) for request in requests]
-        await outlet.send([reply for reply in replies if reply is not None])
-        outlet.close()
+    async def _run_batch(self, requests: list[Request], sink: MessageSink) -> None:
+        replies = [await self.engine.reply(request, sink, self) for request in requests]
+        await sink.send([reply for reply in replies if reply is not None])
+        sink.close()
 
-    async def _run(self, request: Request, outlet: MessageSink) -> None:
+    async def _run(self, request: Request, sink: MessageSink) -> None:
         with trio.CancelScope() as scope:
             self.scopes[request.id] = scope
             try:
                 if request.method == "initialize":
                     reply: Any = self._initialize(request)
                 else:
-                    reply = await self.engine.reply(request, outlet, self)
+                    reply = await self.engine.reply(request, sink, self)
                 if reply is not None:
-                    await outlet.send(reply)
+                    await sink.send(reply)
             except ConnectionClosed:
                 self.engine.unheard += 1
             finally:
                 del self.scopes[request.id]
-        outlet.close()
+        sink.close()
 
     def _initialize(self, request: Request) -> Response | ErrorResponse:
         params = request.params or {}
@@ -186,7 +186,7 @@ class EchoEngine:
     async def answer(
         self,
         message: Any,
-        outlet: MessageSink,
+        sink: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
@@ -201,16 +201,16 @@ class EchoEngine:
             envelope = Envelope.read(message.params)
             if envelope.version not in MODERN_VERSIONS:
                 error = UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
-                await outlet.send(ErrorResponse.of(message.id, error))
+                await sink.send(ErrorResponse.of(message.id, error))
                 return False
             with trio.CancelScope() as scope:
                 if opened is not None:
                     opened(lambda reason: scope.cancel(reason=reason))
-                reply = await self.reply(message, outlet, None)
+                reply = await self.reply(message, sink, None)
                 if reply is not None:
-                    await outlet.send(reply)
+                    await sink.send(reply)
         finally:
-            outlet.close()
+            sink.close()
         return False
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> EchoSession:
@@ -233,11 +233,11 @@ class EchoEngine:
         return Readiness(ready=self.ready, plugins={})
 
     async def reply(
-        self, request: Request, outlet: MessageSink, session: EchoSession | None
+        self, request: Request, sink: MessageSink, session: EchoSession | None
     ) -> Response | ErrorResponse | None:
         self.in_flight += 1
         try:
-            return await self._reply(request, outlet, session)
+            return await self._reply(request, sink, session)
         except trio.Cancelled:
             self.cancelled.append(trio.current_time())
             self.was_cancelled.set()
@@ -245,10 +245,10 @@ class EchoEngine:
         finally:
             self.in_flight -= 1
 
-    async def _reply(self, request: Request, outlet: MessageSink, session: EchoSession | None) -> Any:
+    async def _reply(self, request: Request, sink: MessageSink, session: EchoSession | None) -> Any:
         params = request.params or {}
         if request.method == "subscriptions/listen":
-            await outlet.send(Notification("notifications/subscriptions/acknowledged"))
+            await sink.send(Notification("notifications/subscriptions/acknowledged"))
             self.started.set()
             await self.go.wait()
             return Response(request.id, {})
@@ -267,26 +267,26 @@ class EchoEngine:
         if tool == "progress":
             more = {"message": "x" * arguments["size"]} if "size" in arguments else {}
             for step in range(arguments.get("steps", 3)):
-                await outlet.send(Notification("notifications/progress", {"progress": step, **more}))
+                await sink.send(Notification("notifications/progress", {"progress": step, **more}))
             self.started.set()
             if arguments.get("wait"):
                 await self.go.wait()
             return Response(request.id, {"done": True})
         if tool == "ask" and session is not None:
-            return Response(request.id, {"answer": await session.ask(outlet, "elicitation/create")})
+            return Response(request.id, {"answer": await session.ask(sink, "elicitation/create")})
         if tool == "flood":
             self.started.set()
             while True:
                 self.sent += 1
-                await outlet.send(Notification("notifications/message", {"data": "x" * 10_000}))
+                await sink.send(Notification("notifications/message", {"data": "x" * 10_000}))
         if tool == "release":
-            released = outlet.release(500)  # type: ignore[attr-defined]
+            released = sink.release(500)  # type: ignore[attr-defined]
             self.started.set()
             await self.go.wait()
             return Response(request.id, {"released": released})
         if tool == "offer":
-            outlet.send_latest(Notification("notifications/progress", {"progress": 1}), "p")
-            outlet.send_latest(Notification("notifications/progress", {"progress": 2}), "p")
+            sink.send_latest(Notification("notifications/progress", {"progress": 1}), "p")
+            sink.send_latest(Notification("notifications/progress", {"progress": 2}), "p")
             return Response(request.id, {})
         return ErrorResponse.of(request.id, InvalidParams(f"unknown tool: {tool}"))
 

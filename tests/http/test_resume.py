@@ -39,7 +39,7 @@ async def replicas(start: Starter, **options: Any) -> tuple[Server, Server, Clie
 async def wait_removed(server: Server, session: EchoSession) -> None:
     """Wait until the abandoned stream is removed."""
     with trio.fail_after(30):
-        while session.outlets:
+        while session.sinks:
             await trio.sleep(0.01)
             await server.app._sessions._expire_idle()
 
@@ -144,12 +144,12 @@ async def test_get_stream_loses_nothing_between_two_connections(start: Starter) 
     assert priming is not None
     await trio.sleep(0.05)
     (session,) = server.engine.sessions
-    await session.outlets[0].send(Notification("notifications/missed"))
+    await session.sinks[0].send(Notification("notifications/missed"))
     async with server.client.stream("GET", last_event_id=priming["id"]) as events:
         missed = await events.next()
         assert missed is not None
         assert missed["data"]["method"] == "notifications/missed"
-        await session.outlets[0].send(Notification("notifications/live"))
+        await session.sinks[0].send(Notification("notifications/live"))
         live = await events.next()
         assert live is not None
         assert live["data"]["method"] == "notifications/live"
@@ -171,7 +171,7 @@ async def test_get_stream_without_a_reader_stops_collecting_events(start: Starte
         assert primed is not None
         assert primed["data"] is None
         assert primed["id"].split("/")[0] != priming["id"].split("/")[0]
-        await session.outlets[0].send(Notification("notifications/new"))
+        await session.sinks[0].send(Notification("notifications/new"))
         event = await events.next()
         assert event is not None
         assert event["data"]["method"] == "notifications/new"
@@ -185,13 +185,13 @@ async def test_resumption_of_an_earlier_stream_keeps_the_later_ones(start: Start
         first = await events.next()
     assert first is not None
     (session,) = server.engine.sessions
-    await session.outlets[0].send(Notification("notifications/first"))
+    await session.sinks[0].send(Notification("notifications/first"))
     for _ in range(2):
         await wait_removed(server, session)
         session.attached = trio.Event()
         async with server.client.stream("GET", last_event_id=first["id"]):
             await session.attached.wait()
-            await session.outlets[0].send(Notification("notifications/later"))
+            await session.sinks[0].send(Notification("notifications/later"))
     async with server.client.stream("GET", last_event_id=first["id"]) as events:
         came: list[Any] = []
         while len(came) < 3:
@@ -199,7 +199,7 @@ async def test_resumption_of_an_earlier_stream_keeps_the_later_ones(start: Start
             assert event is not None
             if event["data"] is not None:
                 came.append(event["data"]["method"])
-        await session.outlets[0].send(Notification("notifications/now"))
+        await session.sinks[0].send(Notification("notifications/now"))
         event = await events.next()
         while event is not None and event["data"] is None:
             event = await events.next()

@@ -267,7 +267,7 @@ async def test_get_stream_carries_messages_unrelated_to_requests(start: Starter)
         assert priming["data"] is None
         assert events.retry == 1000
         (session,) = server.engine.sessions
-        await session.outlets[0].send(Notification("notifications/tools/list_changed"))
+        await session.sinks[0].send(Notification("notifications/tools/list_changed"))
         event = await events.next()
         assert event is not None
         assert event["data"]["method"] == "notifications/tools/list_changed"
@@ -281,18 +281,18 @@ async def test_each_message_goes_to_the_newest_get_stream(start: Starter) -> Non
         (session,) = server.engine.sessions
         await session.attached.wait()
         async with server.client.stream("GET") as new:
-            stream: Any = session.outlets[0]
+            stream: Any = session.sinks[0]
             await eventually(lambda: len(stream.readers) == 2)
-            await session.outlets[0].send(Notification("notifications/one"))
+            await session.sinks[0].send(Notification("notifications/one"))
             event = await new.next()
             assert event is not None
             assert event["data"]["method"] == "notifications/one"
         await eventually(lambda: len(stream.readers) == 1)
-        await session.outlets[0].send(Notification("notifications/two"))
+        await session.sinks[0].send(Notification("notifications/two"))
         event = await old.next()
         assert event is not None
         assert event["data"]["method"] == "notifications/two"
-    assert len(session.outlets) == 1
+    assert len(session.sinks) == 1
 
 
 async def test_batch_is_answered_as_an_array(start: Starter) -> None:

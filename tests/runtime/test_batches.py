@@ -11,7 +11,7 @@ import trio
 from mcptrio.errors import ConnectionClosed
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Notification, Request, Response
-from mcptrio.runtime.batches import BatchOutlet
+from mcptrio.runtime.batches import BatchSink
 from tests.error_codes import INTERNAL_ERROR
 
 __all__: list[str] = []
@@ -35,7 +35,7 @@ class Starter:
 @pytest.mark.parametrize("closes", [False, True])
 async def test_responses_of_a_batch_are_sent_together(closes: bool) -> None:
     outbox, start = Outbox(), Starter()
-    batch = BatchOutlet(THREE, outbox, start=start, closes=closes)
+    batch = BatchSink(THREE, outbox, start=start, closes=closes)
     batch.close()
     await batch.send(Response(2, {}))
     batch.close()
@@ -55,7 +55,7 @@ async def test_responses_of_a_batch_are_sent_together(closes: bool) -> None:
 async def test_batch_without_responses_sends_no_array() -> None:
     """JSON-RPC 2.0 section 6: an empty array must not be sent."""
     outbox, start = Outbox(), Starter()
-    batch = BatchOutlet(THREE, outbox, start=start, closes=True)
+    batch = BatchSink(THREE, outbox, start=start, closes=True)
     for _ in range(3):
         batch.close()
     await start.run()
@@ -63,9 +63,9 @@ async def test_batch_without_responses_sends_no_array() -> None:
     assert outbox.closed
 
 
-async def test_responses_to_a_closed_outlet_are_dropped() -> None:
+async def test_responses_to_a_closed_sink_are_dropped() -> None:
     outbox, start = Outbox(), Starter()
-    batch = BatchOutlet(Batch((Request(1, "a"),)), outbox, start=start, closes=True)
+    batch = BatchSink(Batch((Request(1, "a"),)), outbox, start=start, closes=True)
     outbox.close()
     await batch.send(Response(1, {}))
     batch.close()
@@ -75,6 +75,6 @@ async def test_responses_to_a_closed_outlet_are_dropped() -> None:
 
 
 async def test_only_a_resumable_stream_is_closed_for_resumption() -> None:
-    batch: Any = BatchOutlet(THREE, Outbox(), start=Starter(), closes=True)
+    batch: Any = BatchSink(THREE, Outbox(), start=Starter(), closes=True)
     assert batch.release(1000) is False
     await trio.lowlevel.checkpoint()

@@ -37,7 +37,7 @@ class Conversation:
         return cls(peer, connection, Outgoing(connection, Timeouts(input=10)), Outbox(size))
 
     async def ping(self, **options: Any) -> dict[str, Any]:
-        return await self.outgoing.request("ping", PingParams(), peer=self.peer, outlet=self.outbox, **options)
+        return await self.outgoing.request("ping", PingParams(), peer=self.peer, sink=self.outbox, **options)
 
     def receive(self, message: Message) -> None:
         event = self.connection.receive(message)
@@ -153,7 +153,7 @@ async def test_end_of_the_session_ends_the_wait_for_a_response(talk: Conversatio
     talk.assert_nothing_left()
 
 
-async def test_request_on_a_closed_outlet_leaves_no_state(talk: Conversation, autojump_clock: MockClock) -> None:
+async def test_request_on_a_closed_sink_leaves_no_state(talk: Conversation, autojump_clock: MockClock) -> None:
     talk.outbox.close()
     with pytest.raises(ConnectionClosed):
         await talk.ping()
@@ -162,8 +162,8 @@ async def test_request_on_a_closed_outlet_leaves_no_state(talk: Conversation, au
 
 async def test_request_unknown_to_the_revision_is_not_sent(talk: Conversation, autojump_clock: MockClock) -> None:
     with pytest.raises(MethodNotFound):
-        await talk.outgoing.request("acme/x", {}, peer=Peer(revision=LATEST), outlet=talk.outbox)
+        await talk.outgoing.request("acme/x", {}, peer=Peer(revision=LATEST), sink=talk.outbox)
     with pytest.raises(MethodNotFound):
-        await talk.outgoing.request("tools/list", PingParams(), peer=talk.peer, outlet=talk.outbox)
+        await talk.outgoing.request("tools/list", PingParams(), peer=talk.peer, sink=talk.outbox)
     assert talk.outbox.try_take() == []
     talk.assert_nothing_left()

@@ -245,7 +245,7 @@ class HTTPSession:
             self.get_stream = None
             await self._release_get_stream(stream)
 
-    async def receive(self, incoming: Message | Batch, outlet: MessageSink, principal: Principal | None) -> None:
+    async def receive(self, incoming: Message | Batch, sink: MessageSink, principal: Principal | None) -> None:
         """Pass the message of a POST to the engine, and to requests on other replicas that wait for it.
 
         Raises:
@@ -254,7 +254,7 @@ class HTTPSession:
         self.last_used = trio.current_time()
         self.peer.principal = principal
         # False if an answer or a cancellation belongs to no request here. The request may run on another replica.
-        known = self.peer.receive(incoming, outlet)
+        known = self.peer.receive(incoming, sink)
         if isinstance(incoming, Notification):
             # Stored before the client gets its 202, so that the client can send it again if storing fails.
             await self.save()
