@@ -69,7 +69,11 @@ def run(*plugins: object) -> NoReturn:
         plugins: Modules, classes and objects; by default the file that is run.
 
     Raises:
+        RuntimeError: The file is imported, and no plugins are passed.
         SystemExit: The server has ended: 0 after a signal or the end of the input, 2 for invalid usage.
     """
+    if not plugins and sys._getframe(1).f_globals.get("__name__") != "__main__":
+        # The file is imported, so the running program is another one, such as mcptrio itself.
+        raise RuntimeError('mcptrio.run() was called at import: write it below `if __name__ == "__main__":`')
     # A program that calls run() without arguments is the plugin.
     end(command, Path(sys.argv[0]).name, obj=plugins or (sys.modules["__main__"],))

@@ -215,7 +215,7 @@ def _first_unencodable(value: Any, where: str = "$", depth: int = 0) -> tuple[st
             if isinstance(value, int):
                 return where, f"expected an integer of 64 bits, got one of {value.bit_length()} bits; send it as text"
             if isinstance(value, str):
-                return where, "expected a text without lone surrogates"
+                return where, "expected a string without lone surrogates"
             return where, f"expected a JSON value, got {type(value).__name__} ({error})"
     return None
 

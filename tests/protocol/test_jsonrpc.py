@@ -379,7 +379,7 @@ def test_json_values_can_be_sent(value: Any) -> None:
         (2**70, "expected an integer of 64 bits, got one of 71 bits; send it as text at `a.value`"),
         (float("nan"), "expected a finite number, got nan at `a.value`"),
         ([None, -float("inf")], "expected a finite number, got -inf at `a.value[1]`"),
-        ("\udcff", "expected a text without lone surrogates at `a.value`"),
+        ("\udcff", "expected a string without lone surrogates at `a.value`"),
         (object(), "expected a JSON value, got object"),
         ({1: "a"}, "expected a string as key, got int at `a.value`"),
     ],

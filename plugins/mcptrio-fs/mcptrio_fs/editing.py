@@ -128,7 +128,7 @@ def _replace_exactly(lines: list[_Line], edit: Edit, number: int, separator: str
     old, new = edit.old, edit.new
     if not old:
         if not is_empty:
-            raise ToolError("old_text: expected a text, got an empty one, which only an empty file matches")
+            raise ToolError("old_text: expected a string, got an empty one, which only an empty file matches")
         _splice(lines, 0, 1, new.split("\n"), separator)
         return 1
     whole = "\n".join(line.text for line in lines)

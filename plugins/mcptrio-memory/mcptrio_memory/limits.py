@@ -67,7 +67,7 @@ class MemoryLimits:
             ToolError: the name is empty, too long, or contains NUL or a lone surrogate.
         """
         if not name:
-            raise ToolError(f"expected a text at `{where}`, got an empty one")
+            raise ToolError(f"expected a string at `{where}`, got an empty one")
         self._check(name, self.config.max_name, where)
 
     def _check_observations(self, texts: Sequence[str], where: str) -> None:
@@ -83,8 +83,8 @@ class MemoryLimits:
         if len(text) > longest:
             raise ToolError(f"expected at most {longest} characters at `{where}`, got {len(text)}")
         if "\0" in text:
-            raise ToolError(f"expected a text without NUL, got one at character {text.index(chr(0)) + 1} at `{where}`")
+            raise ToolError(f"expected a string without NUL, got one at character {text.index(chr(0)) + 1} at `{where}`")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text that is valid Unicode at `{where}`, got a lone surrogate") from error
+            raise ToolError(f"expected a string of valid Unicode at `{where}`, got a lone surrogate") from error

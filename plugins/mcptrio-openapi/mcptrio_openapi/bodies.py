@@ -118,7 +118,7 @@ def encode_whole(body: Body, value: Any) -> bytes:
     if body.kind == "json":
         return orjson.dumps(value)
     if not isinstance(value, str):
-        raise ToolError(f"expected a text, got {type(value).__name__} at `{where}`")
+        raise ToolError(f"expected a string, got {type(value).__name__} at `{where}`")
     return value.encode() if body.kind == "text" else _decode_base64(value, where)
 
 
@@ -173,7 +173,7 @@ def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | 
         filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):
-                raise ToolError(f"expected a text without control characters, got one with them at `{where}.{key}`")
+                raise ToolError(f"expected a string without control characters, got one with them at `{where}.{key}`")
         return filename, _decode_base64(value["data"], f"{where}.data"), media_type or "application/octet-stream"
     if isinstance(value, Mapping | list):
         return None, orjson.dumps(value), encoding.media_type or "application/json"

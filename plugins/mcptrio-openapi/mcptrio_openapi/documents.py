@@ -53,7 +53,7 @@ class Document:
             DocumentError: the target is outside the document, or does not exist.
         """
         if not isinstance(reference, str):
-            raise DocumentError(join(pointer, "$ref"), f"expected a text, got {name_kind(reference)}")
+            raise DocumentError(join(pointer, "$ref"), f"expected a string, got {name_kind(reference)}")
         if not reference.startswith("#/"):
             raise DocumentError(
                 join(pointer, "$ref"),

@@ -109,6 +109,6 @@ def check_simple_keyword(keyword: str, value: Any, pointer: str) -> None:
             raise DocumentError(pointer, f"expected a number > 0, got {name_kind(value)}")
     elif keyword in _TEXTS:
         if not isinstance(value, str):
-            raise DocumentError(pointer, f"expected a text, got {name_kind(value)}")
+            raise DocumentError(pointer, f"expected a string, got {name_kind(value)}")
     elif not isinstance(value, bool):
         raise DocumentError(pointer, f"expected true or false, got {name_kind(value)}")

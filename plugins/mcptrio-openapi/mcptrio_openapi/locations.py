@@ -71,7 +71,7 @@ def find_operations(document: Document, name: str, problems: list[DocumentProble
                 continue
             identifier = operation.get("operationId")
             if identifier is not None and not isinstance(identifier, str):
-                text = f"expected a text, got {name_kind(identifier)}; the tool is named after its path"
+                text = f"expected a string, got {name_kind(identifier)}; the tool is named after its path"
                 problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
                 identifier = None
             operation_name, is_other = names.assign(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")

@@ -65,7 +65,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         try:
             _add_parameter(parameter, value, path, query, headers, cookies)
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text without lone surrogates at `{parameter.argument}`") from error
+            raise ToolError(f"expected a string without lone surrogates at `{parameter.argument}`") from error
     filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
     if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
         # path_text() checks single values, but a segment may consist of several values and texts.

@@ -102,7 +102,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
         return None
     text = _join_parts(_parts(name, value, str), ",", value, explode=explode)
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise ToolError(f"expected a text without line ends and control characters at `{name}`")
+        raise ToolError(f"expected a string without line ends and control characters at `{name}`")
     return text.strip()
 
 
@@ -147,7 +147,7 @@ def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
 def _flat(where: str, item: Any) -> str:
     if isinstance(item, Mapping | list):
         raise ToolError(
-            f"expected a text, a number or a boolean, since this parameter has one level;"
+            f"expected a string, a number or a boolean, since this parameter has one level;"
             f" got {type(item).__name__} at `{where[:200]}`"
         )
     return plain_text(item)

@@ -91,7 +91,7 @@ def _check_text(value: dict[str, Any], key: str, limit: int) -> None:
     text = value.get(key)
     if not isinstance(text, str) or not text.strip() or len(text) > limit:
         got = f"{len(text)} characters" if isinstance(text, str) else "none" if text is None else repr(text)[:80]
-        raise BadSkill(f"{key}: expected a text of 1 to {limit} characters, got {got}")
+        raise BadSkill(f"{key}: expected a string of 1 to {limit} characters, got {got}")
 
 
 def _parse(text: str) -> Any:
@@ -153,7 +153,7 @@ def _mapping(node: MappingNode) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = _read(key_node)
         if not isinstance(key, str):
-            raise BadSkill(f"expected texts as keys, got {key!r}, which needs quotes at line {_line(key_node)}")
+            raise BadSkill(f"expected strings as keys, got {key!r}, which needs quotes at line {_line(key_node)}")
         if key in fields:
             raise BadSkill(f"expected each key once, got {key!r} again at line {_line(key_node)}")
         fields[key] = _read(value_node)

@@ -29,7 +29,7 @@ def text_param(params: dict[str, Any], name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
         got = len(value) if isinstance(value, str) else type(value).__name__
-        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters, got {got} at `{name}`")
+        raise InvalidParams(f"expected a string of at most {_MAX_TEXT_CHARS} characters, got {got} at `{name}`")
     return value
 
 
