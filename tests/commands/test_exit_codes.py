@@ -57,7 +57,7 @@ while True:
             "mcptrio: the server refused: no such tool: `brocken`; did you mean `broken`? (-32602)\n",
         ),
         (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32002)\n"),
-        (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
+        (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (The city to ask about)\n"),
         (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: no such argument; expected one of "),
         (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),
         (with_plugin("prompt", "mood"), 2, "mcptrio: the server has no prompt `mood`; did you mean `moods`?\n"),
