@@ -106,3 +106,11 @@ def test_program_refuses_names_of_plugins(program: Path) -> None:
     assert result.returncode == 2
     assert b"expected no plugins, since the program names its own, got fs" in result.stderr
     assert b"Usage: allotment.py" in result.stderr
+
+
+def test_program_that_is_loaded_as_a_plugin_is_told_where_to_call_run(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(f"import mcptrio\n{one_tool('water')}\nmcptrio.run()\n")
+    result = run("list", "--plugin", "garden.py", cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert b'mcptrio.run() was called at import: write it below `if __name__ == "__main__":`' in result.stderr
