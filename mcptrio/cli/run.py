@@ -5,6 +5,7 @@ They serve as ``mcptrio serve`` does; other settings are in mcptrio.toml and the
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -72,7 +73,9 @@ def run(*plugins: object) -> NoReturn:
         RuntimeError: The file is imported, and no plugins are passed.
         SystemExit: The server has ended: 0 after a signal or the end of the input, 2 for invalid usage.
     """
-    if not plugins and sys._getframe(1).f_globals.get("__name__") != "__main__":
+    frame = inspect.currentframe()
+    caller = frame.f_back if frame is not None else None
+    if not plugins and caller is not None and caller.f_globals.get("__name__") != "__main__":
         # The file is imported, so the running program is another one, such as mcptrio itself.
         raise RuntimeError('mcptrio.run() was called at import: write it below `if __name__ == "__main__":`')
     # A program that calls run() without arguments is the plugin.
