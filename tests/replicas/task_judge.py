@@ -106,10 +106,13 @@ def other_tasks_say_why(history: TaskHistory) -> Found:
             yield _name(task), f"run by the processes {runs[task.token]}"
         if end is None or end["status"] != "failed":
             continue
-        if end["error"]["message"] not in (_DIED, _STOPPED) and not _is_unknown_effect(end["error"]):
+        is_unknown = _is_unknown_effect(end["error"])
+        # The effect may have begun in an earlier run, whose process was then killed.
+        processes = runs[task.token] if is_unknown else runs[task.token][-1:]
+        if not is_unknown and end["error"]["message"] not in (_DIED, _STOPPED):
             yield _name(task), f"failed: {end['error']}"
-        elif runs[task.token] and runs[task.token][-1] not in struck:
-            yield _name(task), f"failed, and the process {runs[task.token][-1]} lives: {end['error']}"
+        elif processes and struck.isdisjoint(processes):
+            yield _name(task), f"failed, and these processes live: {processes}: {end['error']}"
 
 
 def dead_tasks_end_in_time(history: TaskHistory) -> Found:

@@ -110,6 +110,10 @@ WRONG: dict[str, tuple[str, Callable[[TaskHistory], Any]]] = {
         "other tasks say why",
         lambda h: h.calls.append(task(state("failed", error=DIED), tool="bound", token="plain")),
     ),
+    "an unknown effect although each process lives": (
+        "other tasks say why",
+        lambda h: h.calls.append(task(state("failed", error=UNKNOWN), tool="bound", token="plain")),
+    ),
     "a task that failed late": ("dead tasks end in time", lambda h: h.calls.append(late())),
     "a task that no client cancelled": (
         "cancelled tasks were cancelled",
@@ -161,6 +165,15 @@ def test_calls_that_become_tasks_later_may_run_several_times() -> None:
     history = right()
 
     history.calls.append(asking(tool="bound_later"))
+
+    assert judge_tasks(history) == []
+
+
+def test_effect_of_an_earlier_run_may_be_unknown() -> None:
+    history = right()
+
+    history.runs += [("later", 7), ("later", 8)]  # 7 was killed
+    history.calls.append(task(state("failed", error=UNKNOWN), tool="bound_later", token="later"))
 
     assert judge_tasks(history) == []
 

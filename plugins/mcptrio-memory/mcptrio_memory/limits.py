@@ -83,7 +83,8 @@ class MemoryLimits:
         if len(text) > longest:
             raise ToolError(f"expected at most {longest} characters at `{where}`, got {len(text)}")
         if "\0" in text:
-            raise ToolError(f"expected a string without NUL, got one at character {text.index(chr(0)) + 1} at `{where}`")
+            at = text.index("\0") + 1
+            raise ToolError(f"expected a string without NUL, got one at character {at} at `{where}`")
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -136,7 +136,7 @@ class MemoryWriteTools:
     async def delete_observations(
         self, ctx: Context, deletions: list[ObservationsToDelete], namespace: str = ""
     ) -> Deleted:
-        """Delete observations of entities. Unknown entities and observations are ignored."""
+        """Delete observations. Each of the deletions names an entity. Unknown ones are ignored."""
         memory = self.memory
         memory.limits.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
