@@ -39,7 +39,7 @@ _MISSING = {
     "target": "pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py",
     "tool": "pass the name of a tool; `{prefix}list` shows them",
     "uri": "pass the URI of a resource; `{prefix}list` shows them",
-    "name": "pass the name of a prompt; `{prefix}list` shows them",
+    "name": "pass the name of a prompt, or for `complete` also a URI template; `{prefix}list` shows them",
 }
 """What to pass for an argument that is missing. ``{prefix}`` stands for the words before the name of a command."""
 

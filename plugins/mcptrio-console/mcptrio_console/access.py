@@ -5,6 +5,7 @@ Only digests of links and cookies are stored, and only in the memory of the proc
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 from collections import OrderedDict, deque
@@ -20,6 +21,8 @@ from mcptrio.abc import Guard, Principal, RequestHead
 from mcptrio.errors import AuthorizationError, Overloaded
 
 __all__ = ["ConsoleAccess", "Visitor"]
+
+_log = logging.getLogger("mcptrio.auth")
 
 _MAX_VISITORS: Final = 16
 _VISIT_SECONDS: Final = 12 * 3600.0
@@ -107,6 +110,7 @@ class ConsoleAccess:
         except (AuthorizationError, Overloaded):
             return None
         if principal is None or self._scope not in principal.scopes:
+            _log.info("sign-in refused: expected a token with the scope %s, got one without it", self._scope)
             return None
         recheck_at = trio.current_time() + self._guard.recheck_after(principal)
         return self._admit(Visitor(principal.subject, principal, _end(), request, recheck_at))

@@ -145,6 +145,7 @@ async def test_access_token_with_the_scope_opens_the_console(
         answer = await site.http.post(f"{site.console}sign_in", data={"token": token}, headers={"Origin": site.url})
 
         assert answer.status_code == status
+        assert ("expected a token with the scope console" in caplog.text) == (token == "weak")
         if status == 303:
             assert await site.note("end", session="999") == "The session had already ended."
             assert "end (by ada): The session had already ended." in caplog.text

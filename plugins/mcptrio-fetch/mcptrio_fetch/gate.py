@@ -56,7 +56,7 @@ class AddressGate:
         if self._denied_hosts.contains_name(host) or not (
             self._is_any_host_allowed or self._allowed_hosts.contains_name(host)
         ):
-            raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
+            raise FetchRefused(f"{printable(host)} is not among the allowed hosts: see `allow_hosts` and `deny_hosts`")
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Resolve a host, and return the addresses to connect to.
@@ -99,7 +99,7 @@ class AddressGate:
 
     def _check_address(self, host: str, address: Address) -> None:
         if self._denied_hosts.contains_address(address):
-            raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
+            raise FetchRefused(f"{printable(host)} is not among the allowed hosts: see `allow_hosts` and `deny_hosts`")
         if self._is_private_allowed or self._private.contains_name(host) or self._private.contains_address(address):
             return
         kind = address_kind(address)

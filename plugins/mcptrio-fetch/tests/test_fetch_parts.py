@@ -48,7 +48,7 @@ async def test_plugin_is_configured_by_a_table() -> None:
         async with connect(Server(plugins=[Fetch], config=config)) as client:
             result = await client.call_tool("fetch", {"url": "http://example.com/"})
 
-    assert "not among the hosts" in result.content[0].text
+    assert "not among the allowed hosts" in result.content[0].text
 
 
 def test_http_client_is_imported_on_first_use() -> None:

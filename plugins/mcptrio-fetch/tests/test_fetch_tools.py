@@ -125,7 +125,7 @@ async def test_url_without_a_scheme_is_fetched_with_https(reading: OpenReader) -
     async with reading(deny_hosts=("example.com",)) as reader:
         for url in ("example.com", "example.com:8443/a?b=c"):
             for tool in ("fetch", "fetch_links", "fetch_head"):
-                assert "not among the hosts" in await reader.failure(url, tool)
+                assert "not among the allowed hosts" in await reader.failure(url, tool)
 
 
 async def test_definitions_take_few_tokens(reading: OpenReader, check_tokens: Any) -> None:
