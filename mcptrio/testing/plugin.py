@@ -62,9 +62,7 @@ _rewritten = pytest.StashKey[list[str]]()
 @pytest.fixture
 def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
     """The plugins under test: modules and objects, names of installed plugins, paths of files."""
-    declared = _declaration(request, "mcp_plugins", None)
-    if declared is None:
-        pytest.fail(f"mcp_plugins: expected a list of plugins, got none at {request.path}", pytrace=False)
+    declared = _declaration(request, "mcp_plugins", ())
     if not isinstance(declared, list | tuple):
         pytest.fail(f"mcp_plugins: expected a list, got {type(declared).__name__} at {request.path}", pytrace=False)
     return declared

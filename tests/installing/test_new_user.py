@@ -50,7 +50,7 @@ def told() -> Instructions:
     text = (ROOT / "README.md").read_text("utf-8").partition("### In a host application")[2].partition("\n## ")[0]
     install, hosts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     [configuration] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    [path] = re.findall(r"access in `(.*?)`", text)
+    [path] = re.findall(r"create `(.*?)`", text)
     plugins = tuple(word for word in shlex.split(install) if word.startswith("./"))
     commands = tuple(tuple(shlex.split(line)) for line in hosts.splitlines())
     assert all(command[0] == "mcptrio" for command in commands)

@@ -483,7 +483,6 @@ def test_with_pytest_asyncio_in_auto_mode_the_error_names_the_setting(project: p
     ("message", "problem"),
     [
         ("mcp_plugins = my_plugin", "Failed: mcp_plugins: expected a list, got module at"),
-        ("del mcp_plugins", "Failed: mcp_plugins: expected a list of plugins, got none at"),
         ("mcp_plugins = ['nothing']", "no plugin `nothing` is installed"),
         ("mcp_config = {'my_plugins': {}}", "expected the name of a plugin (my_plugin), got 'my_plugins'"),
     ],
