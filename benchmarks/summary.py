@@ -29,7 +29,7 @@ _ROWS = {
     "memory after load over HTTP, MiB": "memory after load, HTTP, MiB",
     "memory of a session, KiB": "memory of a handshake session, KiB",
     "memory of an open stream, KiB": "memory of an open stream, KiB",
-    "one change sent to 10,000 streams, s": "fan-out to 10,000 streams, s",
+    "one notification to 10,000 open streams, s": "fan-out to 10,000 streams, s",
     "a call while there are 1,000 tools, µs": "a call with 1,000 tools, µs",
     "client over stdio, one call at a time, calls/s": "client, stdio, 1 in flight, calls/s",
     "client over HTTP 2026-07-28, 16 calls in flight, calls/s": "client, HTTP 2026-07-28, 16 in flight, calls/s",

@@ -83,6 +83,7 @@ class Server(CatalogRegistrar):
     ) -> None:
         self.settings = settings = ServerSettings() if settings is None else settings
         tools = ToolPolicy() if tools is None else tools
+        expect(name, str, "Server: name")
         expect(settings, ServerSettings, "Server: settings")
         expect(tools, ToolPolicy, "Server: tools")
         self.info = Implementation(

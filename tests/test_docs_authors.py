@@ -112,12 +112,14 @@ async def _(module: ModuleType) -> None:
 
 @program_of("Progress and questions")
 async def check_progress_and_questions(module: ModuleType) -> None:
-    script = Script().elicit({"depth": "deep"}).decline()
+    script = Script().elicit({"depth": "deep"}).elicit({"value": True}).elicit({"depth": "deep"}).decline().decline()
     reports: list[Progress] = []
     async with connect(server_of(module), handlers=script.handlers()) as client:
         result = await client.call_tool("sow", {"beds": ["north", "south"]}, progress=reports.append)
-        assert result.structured_content == ["north: 1 rows, deep", "south: 1 rows, deep"]
+        assert result.structured_content == ["north: 1 rows, deep, watered", "south: 1 rows, deep, watered"]
         assert reports[-1].progress == reports[-1].total == 2
+        result = await client.call_tool("sow", {"beds": ["north"]})
+        assert result.structured_content == ["north: 1 rows, deep"]
         result = await client.call_tool("sow", {"beds": ["north"]})
         assert result.is_error
         assert "declined" in result.text

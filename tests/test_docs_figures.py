@@ -15,7 +15,7 @@ ROWS = {
     "HTTP 2026-07-28, 16 connections, calls/s": "HTTP 2026-07-28, 16 connections, calls/s",
     "stdio, one call at a time, calls/s": "stdio, one call at a time, calls/s",
     "start over stdio, ms": "start over stdio, ms",
-    "one change sent to 10,000 streams, s": "one change sent to 10,000 streams, s",
+    "one notification to 10,000 open streams, s": "one notification to 10,000 open streams, s",
 }
 """Row of the table in README to row of the table in docs/performance.md; the columns are the same."""
 

@@ -90,8 +90,9 @@ class RequestScope:
     _turn_start: float = field(init=False)
     _caller_deadline: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, if no question is open
+    waited: float = field(init=False, default=0.0)  # seconds for which the client was asked, without an open question
     _open_questions: int = field(init=False, default=0)
+    _asked_at: float = field(init=False, default=0.0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
 
@@ -244,7 +245,7 @@ class RequestScope:
         if timeout is not None:
             self._timeouts = self._timeouts.with_request(timeout)
             self._turn_start = trio.current_time()
-        self._set_deadline()
+        self.restart_idle_timeout()
 
     def remove_deadline(self) -> None:
         """Remove the deadline, because the request stays open (a subscription)."""
@@ -255,17 +256,21 @@ class RequestScope:
             self._set_deadline()
 
     def wait_for_input(self) -> float:
-        """Stop the idle timeout while the client is asked. Returns the seconds for its answer."""
+        """Stop all timeouts but the caller's while the client is asked. Returns the seconds for its answer."""
+        # In 2026-07-28 each answer arrives with a new request, whose time starts again. So a user's time to answer does
+        # not count there, and must not count in the other revisions.
         if not self._open_questions:
-            self.waited -= trio.current_time()
+            self._asked_at = trio.current_time()
         self._open_questions += 1
-        self.deadline = min(self._turn_start + self._timeouts.request, self._caller_deadline)
+        self.deadline = self._caller_deadline
         return self._timeouts.input
 
     def input_arrived(self) -> None:
         self._open_questions -= 1
         if not self._open_questions:
-            self.waited += trio.current_time()
+            now = trio.current_time()
+            self.waited += now - self._asked_at
+            self._turn_start += now - max(self._asked_at, self._turn_start)
         self.restart_idle_timeout()
 
     # Messages

@@ -1,6 +1,7 @@
 """Timeouts of a server. Plugins, tools and calls can have shorter ones.
 
-The deadline of a request is ``min(now + idle, start + request)``; progress extends only the first part.
+The deadline of a request is ``min(now + idle, start + request)``; progress extends only the first part. Both stop
+while the client answers a question.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Timeouts"; the same in 2026-07-28, basic/patterns/cancellation.
 """
@@ -28,8 +29,8 @@ class Timeouts:
         idle: The time since the request's start or its last progress.
         task_after: The time until a call of a tool with ``task="optional"`` becomes a task, if the client supports
             tasks.
-        input: The time for a client's answer to an elicitation or a sampling request, during which ``idle`` is
-            paused.
+        input: The time for a client's answer to an elicitation or a sampling request. ``request`` and ``idle`` are
+            paused meanwhile.
         ping: The time for the response to a keepalive ping.
         start: The time for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
         shutdown: The time for requests in flight when the server stops.

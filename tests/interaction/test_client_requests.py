@@ -431,18 +431,71 @@ async def test_child_tasks_can_send_requests_concurrently(serve: Serve) -> None:
     assert await peer.text("crowd") == "a?a again?,b?b again?,c?c again?"
 
 
-@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_waiting_for_an_answer_pauses_the_idle_timeout(serve: Serve) -> None:
-    peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
-    call = await peer.start_call("sample")
+@tool(timeout=10)
+async def sample_between_pauses(ctx: Context) -> str:
+    """Have the client's model say something, with a pause before and after."""
+    await trio.sleep(4)
+    answer = await ctx.sample("Say hello")
+    await trio.sleep(4)
+    return answer.text
+
+
+JUMPS = "the seconds are the clock's, which jumps in memory"
+
+
+async def _answer_after(seconds: float, peer: Peer, tool: str) -> str:
+    """Call the tool, answer its question after these seconds, and return its text."""
+    call = await peer.start_call(tool)
     if not peer.handshake:
         result = await call.result()
-        await trio.sleep(50)
+        await trio.sleep(seconds)
         peer.answers = dict(ANSWERS)
-        call = await peer.retry("tools/call", {"name": "sample", "arguments": {}}, result)
+        call = await peer.retry("tools/call", {"name": tool, "arguments": {}}, result)
     else:
         question = await peer.until("sampling/createMessage")
-        await trio.sleep(50)
+        await trio.sleep(seconds)
         await peer.respond(question["id"], _said({}))
+    text: str = (await call.result())["content"][0]["text"]
+    return text
 
-    assert (await call.result())["content"][0]["text"] == "tiny: hello"
+
+@only(transports=["memory"], because=JUMPS)
+async def test_waiting_for_an_answer_pauses_the_idle_timeout(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
+
+    assert await _answer_after(50, peer, "sample") == "tiny: hello"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_waiting_for_an_answer_pauses_the_request_timeout(serve: Serve) -> None:
+    peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(request=10, input=100))
+
+    assert await _answer_after(50, peer, "sample") == "tiny: hello"
+
+
+@only(transports=["memory"], because=JUMPS)
+async def test_waiting_for_an_answer_pauses_the_timeout_of_the_tool(serve: Serve) -> None:
+    peer = await serve(sample_between_pauses, capabilities={"sampling": {}})
+
+    assert await _answer_after(50, peer, "sample_between_pauses") == "hello"
+
+
+@only(revisions=HANDSHAKE, transports=["memory"], because="without a handshake, the time starts again with each round")
+async def test_timeout_of_the_tool_continues_after_the_answer(serve: Serve) -> None:
+    @tool(timeout=7)
+    async def sample_slowly(ctx: Context) -> str:
+        """Take too long after the answer."""
+        await trio.sleep(4)
+        await ctx.sample("Say hello")
+        await trio.sleep(4)
+        return ""
+
+    peer = await serve(sample_slowly, capabilities={"sampling": {}})
+    start = trio.current_time()
+    call = await peer.start_call("sample_slowly")
+    question = await peer.until("sampling/createMessage")
+    await trio.sleep(50)
+    await peer.respond(question["id"], _said({}))
+
+    assert "timed out" in (await call.error())["message"]
+    assert trio.current_time() == start + 57
