@@ -101,6 +101,12 @@ async def _(module: ModuleType) -> None:
         assert "query" in await answer(client, "search", query="")
 
 
+@program_of("asyncio libraries")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        assert await answer(client, "find", query="tea") == "results for tea"
+
+
 @program_of("Options")
 async def _(module: ModuleType) -> None:
     async with mcptrio.connect(server_of(module)) as client:

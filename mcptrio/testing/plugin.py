@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcptrio import testing
-from mcptrio.errors import ConfigError, PluginError
+from mcptrio.errors import ConfigError, MCPTrioError, PluginError
 from mcptrio.ground.tracebacks import details_of, raise_single
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ __all__ = [
     "pytest_configure",
     "pytest_generate_tests",
     "pytest_pyfunc_call",
+    "pytest_runtest_makereport",
     "pytest_terminal_summary",
 ]
 
@@ -302,6 +303,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         if problem:
             pytest.fail(problem, pytrace=False)
     return passed
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Shorten the traceback of an error of mcptrio: it ends at the line that called mcptrio."""
+    error = call.excinfo.value if call.excinfo is not None and call.when == "call" else None
+    if not isinstance(error, MCPTrioError) or item.config.getoption("fulltrace"):
+        return
+    calling, entry = None, error.__traceback__
+    while entry is not None:
+        if not entry.tb_frame.f_globals.get("__name__", "").startswith("mcptrio."):
+            calling = entry
+        entry = entry.tb_next
+    if calling is not None:
+        calling.tb_next = None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -427,6 +427,19 @@ async def test_now(mcp_client):
     assert "site-packages" not in output
 
 
+def test_traceback_of_an_error_ends_at_the_line_of_the_test(project: pytest.Pytester) -> None:
+    tests = """
+async def test_read(mcp_client):
+    await mcp_client.read_resource("garden://north")
+"""
+
+    output = run(project, tests, failed=1)
+    assert ">       await mcp_client.read_resource" in output
+    assert "MethodNotFound" in output
+    assert "mcptrio/client" not in output
+    assert "mcptrio/client" in run(project, tests, "--full-trace", failed=1)
+
+
 def test_synchronous_test_is_refused(project: pytest.Pytester) -> None:
     project.makepyfile(test_it="def test_it(mcp_client): ...")
     result = project.runpytest_inprocess()
