@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import trio
 from attrs import frozen
 
 from mcptrio import ToolError
@@ -17,6 +19,8 @@ from mcptrio import ToolError
 from .config import ALL, Config
 
 __all__ = ["DatabaseFile", "Databases"]
+
+_log = logging.getLogger(__name__)
 
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
 _MAX_NAME_CHARS = 128
@@ -71,6 +75,23 @@ class Databases:
             database_path = path or self._in_folder(name)
             if database_path is not None:
                 yield self._database(name, database_path, is_configured=path is not None)
+
+    def problems(self) -> Iterator[str]:
+        """Yield a message for each folder or file of the configuration that does not exist. Blocks."""
+        folder = self.config.folder
+        if folder is not None and not folder.expanduser().is_dir():
+            yield f"folder of [plugins.sqlite]: there is no directory {folder}; create it or correct the setting"
+        for name, path in self.config.databases.items():
+            database = self._database(name, path, is_configured=True)
+            # The first write creates the file of a writable database.
+            needed = database.path.parent if database.is_writable else database.path
+            if not needed.exists():
+                yield f"databases.{name} of [plugins.sqlite]: {needed} does not exist; create it or correct the setting"
+
+    async def report_problems(self) -> None:
+        """Log what :meth:`problems` yields. Runs once, when the server starts."""
+        for problem in await trio.to_thread.run_sync(list, self.problems(), abandon_on_cancel=True):
+            _log.warning("%s", problem)
 
     def _database(self, name: str, path: Path, *, is_configured: bool) -> DatabaseFile:
         return DatabaseFile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import mcptrio_sqlite
 import pytest
 import trio
 
@@ -34,3 +35,34 @@ async def test_invalid_setting_is_reported() -> None:
     with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
         async with open_served(spec):
             pass
+
+
+async def test_missing_folder_and_file_are_logged_at_the_start(
+    shop: Path, tmp_path: Path, heard: trio.MemoryReceiveChannel[str]
+) -> None:
+    databases = {
+        "shop": shop,
+        "gone": tmp_path / "gone.db",
+        "new": tmp_path / "new.db",
+        "lost": tmp_path / "no" / "l.db",
+    }
+    config = {
+        "folder": str(tmp_path / "nowhere"),
+        "databases": {name: str(path) for name, path in databases.items()},
+        "writable": ["new", "lost"],
+    }
+    with trio.fail_after(60):
+        async with open_served(ServerSpec(plugins=["sqlite"], config={"sqlite": config})):
+            messages = [await heard.receive() for _ in range(3)]
+
+    assert messages == [
+        f"folder of [plugins.sqlite]: there is no directory {tmp_path}/nowhere; create it or correct the setting",
+        f"databases.gone of [plugins.sqlite]: {tmp_path}/gone.db does not exist; create it or correct the setting",
+        f"databases.lost of [plugins.sqlite]: {tmp_path}/no does not exist; create it or correct the setting",
+    ]
+
+
+def test_doctor_reports_a_missing_file(tmp_path: Path) -> None:
+    [problem] = mcptrio_sqlite.doctor(mcptrio_sqlite.Config(databases={"gone": tmp_path / "gone.db"}))
+
+    assert problem.startswith("databases.gone of [plugins.sqlite]: ")
