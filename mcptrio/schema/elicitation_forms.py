@@ -144,8 +144,9 @@ def _of_scalar(annotation: Any) -> ElicitationForm:
         # The content of a form is always an object, so the scalar becomes the only field of a class.
         form = _of_class(dataclasses.make_dataclass("Form", [("value", annotation)]))
     except TypeError as error:
-        message = str(error)
-        raise TypeError(message if message.startswith("field ") else f"field `value`: {message}") from error
+        if str(error).startswith("field "):
+            raise
+        raise TypeError(f"field `value`: {error}") from error
     value = {"title": _SCALAR_TITLE, **form.schema["properties"]["value"]}
     schema = {**form.schema, "properties": {"value": value}}
     return attrs.evolve(form, schema=schema, restore=lambda content: form._restore(content).value)

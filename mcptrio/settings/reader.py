@@ -119,13 +119,14 @@ class SettingsReader:
             # The message of a validator of attrs contains the quoted field; other messages may begin with the field.
             message = first_argument(error).removeprefix(f"{cls.__name__}: ")
             named = next(
-                (name for name in settings if f"'{name}'" in message or re.match(rf"{name}[.:\[]", message)), None
+                (name for name in expected if f"'{name}'" in message or re.match(rf"{name}[.:\[]", message)), None
             )
             if named is None:
                 raise self.error(where, message) from error
             if named in hidden:
                 raise self.error((*where, named), "invalid value, which is not shown") from None
-            problem = _BOUND.sub(r"expected a value \1, got \2", message.removeprefix(f"{named}: "))
+            source = "" if named in settings else ", which is the default"
+            problem = _BOUND.sub(rf"expected a value \1, got \2{source}", message.removeprefix(f"{named}: "))
             if named in from_environment:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error

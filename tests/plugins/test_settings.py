@@ -249,6 +249,15 @@ def test_setting_of_a_private_field_is_named_without_underscore() -> None:
     assert PluginTables(environ={"MCPTRIO_X_LEVEL": "3"}).of("x", Private) == Private(3)
 
 
+def test_invalid_default_is_called_the_default() -> None:
+    @frozen
+    class Negative:
+        depth: int = field(default=-3, validator=validators.gt(0))
+
+    with pytest.raises(ConfigError, match=r"^plugins\.x\.depth: expected a value > 0, got -3, which is the default$"):
+        PluginTables(environ={}).of("x", Negative)
+
+
 def test_error_names_file_and_line_of_a_setting(tmp_path: Path) -> None:
     path = tmp_path / "mcptrio.toml"
     path.write_text('[server]\nname = "x"\n\n[plugins.Plugin]\nloud = true\ncount = "seven"\n')
