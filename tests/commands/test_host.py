@@ -102,13 +102,15 @@ def test_silent_server_is_reported(folder: Path) -> None:
     assert b"    ! " in done.stdout
 
 
-def test_uninstall_suggests_the_other_name_of_the_entry(folder: Path) -> None:
+def test_uninstall_names_the_other_entries_of_mcptrio(folder: Path) -> None:
     host(folder, "install", "cursor", "--name", "garden", "--plugin", "own.py")
     done = host(folder, "uninstall", "cursor")
 
     assert done.returncode == 0
     assert "Cursor: mcptrio not found: " in done.stdout.decode()
-    assert "  it has mcptrio as garden: mcptrio host uninstall cursor --name garden\n" in done.stdout.decode()
+    assert "  it still has mcptrio as garden: mcptrio host uninstall cursor --name garden\n" in done.stdout.decode()
+    host(folder, "install", "cursor", "--plugin", "own.py")
+    assert b"\n  it still has mcptrio as garden: " in host(folder, "uninstall", "cursor").stdout
     assert host(folder, "uninstall", "cursor", "--name", "garden").stdout.startswith(b"Cursor: garden removed: ")
 
 

@@ -245,7 +245,7 @@ def _apply_plan(planned: InstallPlan, name: str) -> Iterator[str]:
     yield f"{planned.host.title}: {name} {planned.outcome}: {printable(str(planned.path))}"
     if planned.others:
         names = ", ".join(printable(each) for each in planned.others)
-        yield f"  it has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
+        yield f"  it still has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
     if backup is not None:
         yield f"  backup of the previous file: {printable(str(backup))}"
     if planned.outcome in ("added", "changed") and planned.host.next_step:

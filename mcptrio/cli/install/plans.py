@@ -38,7 +38,7 @@ class InstallPlan:
         outcome: The change in one word, such as ``added``.
         obsolete: Copies that are no longer needed: the restored one, and those of our own earlier entry.
         makes_backup: True to copy the current file first.
-        others: The names of entries that start mcptrio, if none has the requested name.
+        others: The names of other entries that start mcptrio, for a removal.
     """
 
     host: HostKind
@@ -130,9 +130,8 @@ def plan_install(
 def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> InstallPlan:
     """Plan a removal. If the file has not changed since the installation, it is restored to the byte."""
     file = _File.read(host, path, name)
-    entry = file.entry
+    entry, others = file.entry, tuple(each for each in file.our_entries() if each != name)
     if entry is None:
-        others = file.our_entries()
         return InstallPlan(
             host=host, original=file.original, after=file.original.data, outcome="not found", others=others
         )
@@ -149,13 +148,13 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
             outcome="removed",
             obsolete=obsolete,
             makes_backup=makes_backup,
+            others=others,
         )
     if not force and not is_ours(installed):
         what = "has a URL, and may not be mcptrio's" if isinstance(installed, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
-    return InstallPlan(
-        host=host, original=file.original, after=encode_text(file.mark, file.edit_text(None)), outcome="removed"
-    )
+    after = encode_text(file.mark, file.edit_text(None))
+    return InstallPlan(host=host, original=file.original, after=after, outcome="removed", others=others)
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
