@@ -163,7 +163,7 @@ async def test_multi_select_field_is_refused_in_revisions_without_it(serve: Serv
 
     peer = await serve(choose, capabilities={"elicitation": {}})
 
-    assert "got a choice of several at `requestedSchema.properties.value`" in await peer.failure("choose")
+    assert "got a multiple choice at `requestedSchema.properties.value`" in await peer.failure("choose")
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
@@ -440,7 +440,7 @@ async def sample_between_pauses(ctx: Context) -> str:
     return answer.text
 
 
-JUMPS = "the seconds are the clock's, which jumps in memory"
+MOCK_CLOCK = "only in memory do the tests run with a mock clock, which skips the waits"
 
 
 async def _answer_after(seconds: float, peer: Peer, tool: str) -> str:
@@ -459,21 +459,21 @@ async def _answer_after(seconds: float, peer: Peer, tool: str) -> str:
     return text
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_idle_timeout(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
 
     assert await _answer_after(50, peer, "sample") == "tiny: hello"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_request_timeout(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(request=10, input=100))
 
     assert await _answer_after(50, peer, "sample") == "tiny: hello"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_timeout_of_the_tool(serve: Serve) -> None:
     peer = await serve(sample_between_pauses, capabilities={"sampling": {}})
 

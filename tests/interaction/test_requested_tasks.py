@@ -425,7 +425,7 @@ async def test_fallback_tools_show_a_question_that_the_client_cannot_pass_on(ser
 
     text = await settled(other, id)
 
-    assert text == "it waits for an answer of the user, whom this client cannot ask: Who pays?"
+    assert text == "it waits for an answer from the user, but this client cannot ask the user: Who pays?"
 
 
 async def test_fallback_tools_leave_with_their_tool(serve: Serve) -> None:
