@@ -106,7 +106,7 @@ async def test_lost_connection_is_reopened() -> None:
             await client.ping()
             await connections[0].close(1012, "restarting")
             with trio.fail_after(WAIT_TIMEOUT):
-                while len(connections) < 2:  # noqa: ASYNC110 - nothing tells of it
+                while len(connections) < 2:  # noqa: ASYNC110 - no event reports it
                     await trio.sleep(0.01)
                 await client.ping()
 

@@ -15,7 +15,7 @@ from tests.interaction.applies import only
 from tests.interaction.serving import Serve
 
 CALL_TIMEOUT = "mcptrio/timeout"
-MOCK_CLOCK = "only in memory do the tests run with a mock clock, which skips the waits"
+MOCK_CLOCK = "only in memory is there a mock clock, which skips the waits"
 
 
 @tool

@@ -129,7 +129,7 @@ NOT_MESSAGES: tuple[object, ...] = (
 )
 
 
-@only(transports=BYTES, because="in memory there are messages, not any JSON")
+@only(transports=BYTES, because="in memory, only valid messages can be sent")
 async def test_json_that_is_not_a_message_is_an_invalid_request(serve: Serve) -> None:
     peer = await serve(echo)
 
@@ -152,7 +152,7 @@ async def test_line_over_the_size_limit_is_refused_and_the_next_one_is_read(serv
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(transports=["http"], because="only HTTP says the length beforehand")
+@only(transports=["http"], because="only HTTP sends the length before the message")
 async def test_body_over_the_size_limit_gets_413(serve: Serve) -> None:
     peer = await serve(echo)
     assert isinstance(peer.wire, HTTPWire)

@@ -9,7 +9,7 @@ from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.serving import Serve
 
-MOCK_CLOCK = "only in memory do the tests run with a mock clock, which skips the waits"
+MOCK_CLOCK = "only in memory is there a mock clock, which skips the waits"
 
 
 @tool
