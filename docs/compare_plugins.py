@@ -150,7 +150,7 @@ async def _rows(probes: Probes, references: References | None, until: float) -> 
 
 
 async def _cells(probe: Probe, sides: Sequence[Trial], until: float) -> list[str]:
-    """Both at the same time, but for what is measured."""
+    """Both at the same time, except for what is measured."""
     cells = dict.fromkeys(sides, "")
 
     async def fill(side: Trial) -> None:

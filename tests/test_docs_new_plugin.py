@@ -32,7 +32,7 @@ FILES = {
 @pytest.mark.parametrize("block", EXAMPLES, ids=str)
 def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> None:
     commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)
-    # It would install into the environment of the tests.
+    # pip would install into the environment of the tests.
     assert not any(each.startswith("pip ") for each in commands)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

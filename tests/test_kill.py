@@ -124,7 +124,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - another process makes it true
+    while not condition():  # noqa: ASYNC110 - another process changes it
         await trio.sleep(0.02)
 
 

@@ -254,7 +254,7 @@ async def test_session_over_the_limit_is_refused(address: str) -> None:
 
 
 async def test_connection_without_a_message_times_out(address: str) -> None:
-    # Long enough for the one that talks to be in time.
+    # Long enough for the first message of the talking client to arrive in time.
     async with running(address, options=StreamOptions(first_message_timeout=2)) as it:
         talking = await it.peer()
         async with await it.dial() as silent:

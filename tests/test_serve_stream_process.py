@@ -142,7 +142,7 @@ def test_addresses_and_limits_of_the_file_apply_to_an_inherited_socket(folder: P
             assert b"the limit is 1024 bytes" in first.recv(1000)
         it.signal(signal.SIGINT)
         assert it.end()[0] == 0
-        # It was ours, and still is.
+        # The server has not closed the socket that it inherited from this process.
         with socket.create_connection(listener.getsockname()):
             pass
 

@@ -228,7 +228,7 @@ async def test_new_connections_get_the_new_certificate_and_old_ones_continue(aut
         await old.do_handshake()
         renew(pair, authority.issue("renewed"))
         with trio.fail_after(WAIT_TIMEOUT):
-            while (await get(port, client_context(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
+            while (await get(port, client_context(authority)))[0] != "renewed":  # noqa: ASYNC110 - no event reports it
                 await trio.sleep(0.05)
             await old.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert (await old.receive_some()).startswith(b"HTTP/1.1 200 ")
@@ -272,7 +272,7 @@ def test_tls_sessions_are_not_resumed_with_client_certificates(authority: Author
 
 
 def _shake_hands(server: ssl.SSLContext, theirs: ssl.SSLContext) -> ssl.SSLObject:
-    """In memory. Returns the client's side."""
+    """Perform a TLS handshake in memory, and return the client's side."""
     there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         theirs.wrap_bio(here, there, server_hostname="localhost"),
@@ -418,7 +418,7 @@ async def test_slow_head_gets_408(authority: Authority, delayed_autojump_clock: 
     certificates = Certificates(tls_files(authority.issue("server")))
     with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates, header_timeout=1) as port:
-            # Several times, because it was logged only sometimes.
+            # Repeated, because a regression would show only in some of the connections.
             for _ in range(5):
                 plain = await trio.open_tcp_stream("127.0.0.1", port)
                 async with trio.SSLStream(

@@ -160,8 +160,10 @@ class Engine(Protocol):
         ...
 
     def param_headers(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
-        """Return a tool's parameter headers: each name, in lower case without ``mcp-param-``, with its argument's
-        path."""
+        """Return the path of the argument that each parameter header of a tool repeats.
+
+        The names of the headers are in lower case, without ``mcp-param-``.
+        """
         ...
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Token endpoint requests: client authentication, token requests, refresh and revocation.
 
-Every grant sends its requests with this module, and so does the authorization server plugin at its upstream provider.
+Every grant uses this module to send its requests, and so does the authorization server plugin to its upstream provider.
 
 Source: RFC 6749 sections 2.3, 5 and 6; RFC 7009; RFC 7523 section 2.2; RFC 8707 section 2.2; RFC 9449 sections 5 and 8;
 OpenID Connect Core 1.0 section 9.
@@ -275,9 +275,10 @@ def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> Authent
 
 
 def read_error(response: FetchResponse) -> tuple[str, str]:
-    """Return the error code of a response, empty if it has none, and text for an error message, on one line each.
+    """Return the error code of a response and a text for an error message, each on one line.
 
-    The text is code and description, or the HTTP status if the response has neither.
+    The code is empty if the response has none. The text consists of the code and the description, or of the HTTP status
+    if the response has neither.
     """
     try:
         members = read_object(response.body, "")
@@ -350,9 +351,9 @@ def _authenticate(
         raise AuthorizationError(f"{method}: expected a client secret, got none")
     if method == "client_secret_post":
         return {}, {"client_id": id, "client_secret": secret.reveal()}
-    # RFC 6749 section 2.3.1 requires form encoding, but some servers decode as URLs: %20 for a space is correct for
-    # both. The id is repeated in the body because the official Python SDK's server looks up the client before it reads
-    # the header.
+    # RFC 6749 section 2.3.1 requires form encoding, but some servers only percent-decode. %20 for a space is correct
+    # for both. The id is repeated in the body because the official Python SDK's server looks up the client before it
+    # reads the header.
     pair = f"{quote(id, safe='')}:{quote(secret.reveal(), safe='')}"
     return {"authorization": "Basic " + b64encode(pair.encode()).decode()}, {"client_id": id}
 
@@ -361,7 +362,7 @@ def _read_tokens(response: FetchResponse, endpoint: str, asked_at: float, *, bou
     members = read_object(response.body, endpoint)
     token, kind = members.get("access_token"), members.get("token_type")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 at {shown(endpoint)}")
+        raise AuthorizationError(f"access_token: expected 1 to 16384 visible ASCII characters at {shown(endpoint)}")
     scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
     # Without a proof key, a DPoP-bound token would be rejected on every request.
     if scheme is None or (scheme == "DPoP" and not bound):

@@ -110,7 +110,9 @@ class TaskTools:
             str((wire.get("params") or {}).get("message", wire["method"])) for wire in document.questions.values()
         ]
         if questions:
-            return _text(f"it waits for an answer of the user, whom this client cannot ask: {'; '.join(questions)}")
+            return _text(
+                f"it waits for an answer from the user, but this client cannot ask the user: {'; '.join(questions)}"
+            )
         return _text(document.status if document.message is None else f"{document.status}: {document.message}")
 
     async def _find(self, scope: RequestScope, tool: str, id: str) -> TaskDocument:

@@ -234,7 +234,7 @@ class Handlers:
             results = {block.tool_use_id for block in message.content if isinstance(block, ToolResultContent)}
             if results and len(message.content) != sum(isinstance(b, ToolResultContent) for b in message.content):
                 raise InvalidParams(
-                    f"expected tool results alone, got other content beside them at `messages[{number}].content`"
+                    f"expected tool results alone, got other content too at `messages[{number}].content`"
                 )
             # Model APIs reject a conversation in which a tool use is not followed by its result.
             if results != open_uses:

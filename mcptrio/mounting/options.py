@@ -24,13 +24,13 @@ class MountOptions:
             mount's name.
         tools: The tools to offer; globs match the names on the mounted server.
         timeout: Seconds for one call, with or without progress. With ``None``, the limits of this server apply.
-        start_timeout: Seconds for which the start of this server waits for the mounted one. After them, the lists
-            follow later, and clients are notified.
+        start_timeout: Seconds for which the start of this server waits for the mounted one. If the mounted server is
+            slower, its entries are added later, and clients are notified.
         ready_timeout: Seconds that a call waits while the mounted server is disconnected. Then the call fails.
         idle_timeout: Seconds without a call after which the mounted server is stopped until the next call. Its tools
             stay listed. With ``None``, it is not stopped.
         revision: The revision to use, as a date; by default the newest that both support.
-        lazy: True if the server is stopped when its lists are read, until the first call.
+        lazy: True to stop the mounted server once its lists have been read. The first call starts it again.
         task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of this server, if
             the client supports tasks; ``"never"``: it stays a call.
         required: True to quarantine the mount if the first connection fails within ``timeouts.connect``, even if this

@@ -46,7 +46,7 @@ class Plugin(Owner):
     hooks: pluggy.PluginManager | None = None
     """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
     config_class: type | None = None
-    """The class of its settings; ``None`` if it gets the table."""
+    """The class of its settings; ``None`` if the plugin reads its table of the configuration itself."""
     config: Any = field(factory=dict)
     """The operator's settings: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
@@ -116,7 +116,7 @@ class Plugin(Owner):
         return self.state == "running"
 
     def disable(self) -> None:
-        """Disable it."""
+        """Set its state to disabled. This does not end its lifespan."""
         self.state = "disabled"
 
     def quarantine(self, failure: str, error: BaseException | None = None) -> None:
@@ -141,7 +141,7 @@ class Plugin(Owner):
         return problem
 
     def renew(self) -> None:
-        """Reset it for another attempt."""
+        """Set its state to loaded, and forget the last failure, before another attempt to start it."""
         assert self.state != "running", "a plugin that runs is stopped first"
         self.state = "loaded"
         self.failure = self.error = None

@@ -106,7 +106,7 @@ class Shape:
     commas: int
     """The number of items and members, without the first of each container."""
     weight: int
-    """Estimated bytes of memory of the parsed text, rather too many than too few; 0 for a short text."""
+    """Estimated bytes of memory of the parsed text, usually an overestimate; 0 for a short text."""
     brackets: bytes
     """All brackets, in order."""
 

@@ -109,7 +109,10 @@ class Transcript:
     server: str = field(default="recorded")
 
     def of_session(self, session: str | None) -> tuple[RecordedEntry, ...]:
-        """Return the messages of one session; without it, those of the recorded server's or client's own sessions."""
+        """Return the messages of one session.
+
+        ``None`` means all sessions except those with servers that the recorded server mounts.
+        """
         if session is None:
             return tuple(entry for entry in self.entries if not entry.via.startswith(UPSTREAM))
         entries = tuple(entry for entry in self.entries if entry.session == session)

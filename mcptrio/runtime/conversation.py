@@ -159,7 +159,7 @@ class Conversation:
             self.sinks.remove(sink)
 
     def report_everything_changed(self) -> None:
-        """Note that the client may have missed notifications, so that it is told that everything may have changed."""
+        """Note that the client may have missed notifications, so that everything is reported to it as changed."""
         if self.on_missed_changes is not None:
             self.on_missed_changes(self)
 

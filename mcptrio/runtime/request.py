@@ -152,11 +152,7 @@ class RequestScope:
     # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
-        """Begin the request in the current task, which will run the handler within this scope.
-
-        Returns:
-            False if the request has been cancelled, so that the handler must not run.
-        """
+        """Begin the request in the current task. Returns False if it was cancelled, so that no handler may run."""
         if self._advance(RequestEvent.BEGIN) is Action.NONE:
             return False
         self._cancel_scope = cancel_scope
@@ -307,11 +303,7 @@ class RequestScope:
         await self.sink.send(notification)
 
     def check_open(self) -> None:
-        """Check that the request has not ended, before a message is sent for it.
-
-        Raises:
-            ConnectionClosed: The request has ended.
-        """
+        """Raise ConnectionClosed if the request has ended. Called before a message is sent for it."""
         # The sink of a shared channel would still accept messages.
         if self.has_ended:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")

@@ -35,7 +35,7 @@ class RequestState(IntEnum):
     """No task runs it yet."""
     RUNNING = 1
     KEPT_OPEN = 2
-    """It stays open without a task, until its client disconnects or the server stops."""
+    """No task runs it any more; it stays open until its client disconnects or the server stops."""
     FAILING = 3
     """The server ends it with an error; its handler is being cancelled."""
     CANCELLED = 4

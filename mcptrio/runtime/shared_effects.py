@@ -129,7 +129,7 @@ class SharedEffects:
             wait = _FIRST_WAIT
             # The deadline of the request ends this loop.
             while True:
-                # In the first round: the claim may have ended before this replica followed the topic.
+                # Before the first wait too: the claim may have ended before this replica followed the topic.
                 effect = await self._claim(call, key, waits)
                 if effect.state is not EffectState.RUNNING:
                     return effect

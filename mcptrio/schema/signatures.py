@@ -72,7 +72,7 @@ class Arguments:
 
         Args:
             function: A function, method, partial or callable object.
-            skip: Parameters that are no arguments of a client, such as the Context.
+            skip: Parameters that the client does not set, such as the Context.
 
         Raises:
             TypeError: A parameter cannot be passed by name, or its annotation has no JSON form or cannot be resolved;
@@ -88,7 +88,7 @@ class Arguments:
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise TypeError(
                     f"{called}: parameter `{parameter}` is {parameter.kind.description}; "
-                    f"only parameters that can be given by name can be called from outside"
+                    f"expected one that can be passed by name, because clients name their arguments"
                 )
             annotations[parameter.name] = _resolve(
                 function, parameter.annotation, f"{called}: parameter `{parameter.name}`"

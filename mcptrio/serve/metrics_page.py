@@ -1,4 +1,4 @@
-"""The page ``/metrics`` as an ASGI application, on its own port or beside the MCP endpoint.
+"""The page ``/metrics`` as an ASGI application, on its own port or on that of the MCP endpoint.
 
 :mod:`mcptrio.serve.served_metrics` serves it. On its own port, the page needs no credentials, because by default other
 machines cannot reach that port. On the port of the endpoint, the guard of the endpoint protects it.

@@ -67,7 +67,7 @@ class ServedMetrics:
         self._measures.observe(ServerGauges(server, self._lag).read)
 
     def attach_page(self, server: Server, guard: Guard | None, scope: str) -> None:
-        """Show the page beside the MCP endpoint of this server, if the page has no address.
+        """Show the page on the port of this server's MCP endpoint, if the page has no address.
 
         Args:
             guard: Verifies access tokens; without one, the page needs no token, like the endpoint.

@@ -74,7 +74,7 @@ class Certificates:
             if state == self._state:
                 failed = None
             elif state == failed:
-                # The files did not change after the failed attempt, so they are not just being written: report the
+                # The files have not changed since the failed attempt, so no program is still writing them: report the
                 # error.
                 self._reload(state)
                 failed = None

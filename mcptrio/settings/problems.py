@@ -33,7 +33,7 @@ _TOML_TYPES = {
 }
 """TOML's terms for msgspec's names of types."""
 
-# The class of a setting may name its invalid member itself.
+# The error of a settings class may begin with the name of the invalid member, such as "port: expected ...".
 _MEMBER_ERROR = re.compile(r"\w+: expected ")
 
 

@@ -1,4 +1,4 @@
-"""Rates in memory, for several servers in one process.
+"""A store of quotas in memory, which several servers in one process may share.
 
 :func:`mcptrio.stores.memory.memory_stores` makes the store; the SQLite store uses :func:`next_arrival` too.
 
@@ -21,7 +21,7 @@ _ROUNDING: Final = 1e-6
 
 
 class MemoryQuotaStore:
-    """The theoretical arrival time of the next request of each quota."""
+    """Stores the theoretical arrival time of the next request of each quota."""
 
     def __init__(self) -> None:
         self._arrivals: OrderedDict[str, float] = OrderedDict()

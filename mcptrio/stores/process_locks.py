@@ -120,7 +120,7 @@ class ProcessRegistry:
                 with suppress(OSError):
                     os.write(descriptor, str(os.getpid()).encode())
                 return id, descriptor
-        raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
+        raise StoreFailed(f"{self._path}: the lock files next to it cannot be locked")
 
     def _lock_file(self, id: str) -> Path:
         return self._path.with_name(f"{self._path.name}-{id}.lock")

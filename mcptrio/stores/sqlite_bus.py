@@ -67,7 +67,7 @@ class SQLiteBus:
 
     def publish(self, topic: str, message: bytes) -> None:
         self._followers.deliver(topic, message)
-        # Also while this process seems to be alone: a process that is just opening the file is noticed later.
+        # Also while this process seems to be alone: a process that is opening the file now is noticed later.
         self._database.post(partial(self._insert, topic=topic, message=message, now=self._clock.now()))
 
     def report_lost(self) -> None:

@@ -1,4 +1,4 @@
-"""The call of a task: stored for another process, and loaded as a request for whose response no client waits.
+"""Stores the call of a task, and loads it in any process as a request for whose response no client waits.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Status Notifications": a task has no progress and no log
 messages.

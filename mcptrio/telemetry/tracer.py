@@ -1,7 +1,7 @@
 """Makes OpenTelemetry spans of requests, notifications and waits, by the conventions for MCP.
 
-:func:`mcptrio.telemetry.instrument` makes it. It uses ``opentelemetry-api`` alone; the provider of the program exports
-the spans.
+:func:`mcptrio.telemetry.instrument` makes the tracer. It uses ``opentelemetry-api`` alone; the provider of the
+program exports the spans.
 
 Source: OpenTelemetry semantic conventions for MCP, "Spans"; SEP-414.
 """

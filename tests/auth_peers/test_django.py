@@ -45,7 +45,7 @@ class Clock:
         return time.time() + self.ahead
 
 
-def by(
+def guard_by(
     way: str, peer: DjangoPeer, clock: Clock | None = None, *, remember: float = 30.0
 ) -> Callable[[str], ResourceServer]:
     """Return a guard that verifies tokens with keys or by introspection."""
@@ -86,7 +86,7 @@ async def refused(here: Guarded, token: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_token_for_this_server_is_accepted(django: DjangoPeer, way: str) -> None:
-    async with guarded(by(way, django)) as here:
+    async with guarded(guard_by(way, django)) as here:
         token = await django.token(here.url)
         for revision in REVISIONS:
             assert await who(here, token, revision) == "robot robot read"
@@ -94,7 +94,7 @@ async def test_token_for_this_server_is_accepted(django: DjangoPeer, way: str) -
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_token_for_another_server_is_refused(django: DjangoPeer, way: str) -> None:
-    async with guarded(by(way, django)) as here:
+    async with guarded(guard_by(way, django)) as here:
         for elsewhere in ("https://other.example.com/mcp", here.origin, here.url + "/deeper", None):
             status, challenge = await refused(here, await django.token(elsewhere))
             assert status == 401
@@ -104,7 +104,7 @@ async def test_token_for_another_server_is_refused(django: DjangoPeer, way: str)
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_token_without_a_required_scope_gets_a_scope_challenge(django: DjangoPeer, way: str) -> None:
-    async with guarded(by(way, django)) as here:
+    async with guarded(guard_by(way, django)) as here:
         status, challenge = await refused(here, await django.token(here.url, "write"))
         assert status == 403
         assert 'error="insufficient_scope"' in challenge
@@ -113,7 +113,7 @@ async def test_token_without_a_required_scope_gets_a_scope_challenge(django: Dja
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_modified_token_is_refused(django: DjangoPeer, way: str) -> None:
-    async with guarded(by(way, django)) as here:
+    async with guarded(guard_by(way, django)) as here:
         head, body, signature = (await django.token(here.url)).split(".")
         other = (await django.token("https://other.example.com/mcp")).split(".")[1]
         middle = len(signature) // 2
@@ -126,7 +126,7 @@ async def test_modified_token_is_refused(django: DjangoPeer, way: str) -> None:
 async def test_token_expires(django: DjangoPeer, way: str) -> None:
     """It expires after ten minutes, also in the cache."""
     clock = Clock()
-    async with guarded(by(way, django, clock, remember=3600)) as here:
+    async with guarded(guard_by(way, django, clock, remember=3600)) as here:
         token = await django.token(here.url)
         assert await who(here, token) == "robot robot read"
         clock.ahead = 600 + 61
@@ -135,7 +135,7 @@ async def test_token_expires(django: DjangoPeer, way: str) -> None:
 
 async def test_revoked_token_is_refused_after_its_cache_lifetime(django: DjangoPeer) -> None:
     clock = Clock()
-    async with guarded(by("introspection", django, clock)) as here:
+    async with guarded(guard_by("introspection", django, clock)) as here:
         token = await django.token(here.url)
         assert await who(here, token) == "robot robot read"
         await django.revoke(token)
@@ -159,7 +159,7 @@ async def test_server_that_may_not_introspect_is_unavailable(django: DjangoPeer)
 async def test_new_signing_key_is_found_after_a_rotation(django: DjangoPeer) -> None:
     """The next token names an unknown key; the keys are fetched again half a minute after the last fetch."""
     clock = Clock()
-    async with guarded(by("jwks", django, clock)) as here:
+    async with guarded(guard_by("jwks", django, clock)) as here:
         old = await django.token(here.url)
         assert await who(here, old) == "robot robot read"
         await django.rotate(keep=True)
@@ -169,7 +169,7 @@ async def test_new_signing_key_is_found_after_a_rotation(django: DjangoPeer) -> 
         assert await who(here, new) == await who(here, old) == "robot robot read"
 
     await django.rotate(keep=False)
-    async with guarded(by("jwks", django)) as again:
+    async with guarded(guard_by("jwks", django)) as again:
         assert (await refused(again, old))[0] == 401
         assert await who(again, await django.token(again.url)) == "robot robot read"
 
@@ -194,7 +194,7 @@ class Person:
 async def test_user_logs_in_consents_and_steps_up(django: DjangoPeer, way: str, revision: str) -> None:
     """Our client discovers metadata, registration, PKCE and the resource, and steps up for more scopes."""
     ada = Person(django, "ada")
-    async with guarded(by(way, django), list_all=True) as here:
+    async with guarded(guard_by(way, django), list_all=True) as here:
         async with here.client(revision, auth=ada.oauth) as client:
             subject, client_id, *scopes = (await client.call_tool("who")).content[0].text.split()  # type: ignore[union-attr]
             assert (subject, scopes) == ("ada", ["read"])
@@ -211,7 +211,7 @@ async def test_users_with_the_same_client_do_not_share_sessions(django: DjangoPe
     """The client is registered in advance, with a secret."""
     client = PreRegistered(client_id=django.reader.id, client_secret=Secret(django.reader.secret), issuer=django.url)
     tokens: dict[str, str] = {}
-    async with guarded(by(way, django)) as here:
+    async with guarded(guard_by(way, django)) as here:
         for name in ("ada", "bob"):
             oauth = evolve(Person(django, name).oauth, client=client)
             auth = oauth.client_auth(here.url, loopback_fetch())
@@ -226,7 +226,7 @@ async def test_users_with_the_same_client_do_not_share_sessions(django: DjangoPe
 async def test_login_denied_by_the_user_is_an_error(django: DjangoPeer) -> None:
     """That server announces ``iss`` and omits it when the user denies the request, so its reason is not shown."""
     bob = Person(django, "bob", answer="Cancel")
-    async with guarded(by("jwks", django)) as here:
+    async with guarded(guard_by("jwks", django)) as here:
         with pytest.raises(AuthorizationError, match=f"iss: expected '{django.url}' in the redirect, got none"):
             async with here.client(auth=bob.oauth):
                 pass

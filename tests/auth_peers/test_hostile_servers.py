@@ -30,7 +30,7 @@ from tests.function_guard import FunctionGuard
 
 __all__: list[str] = []
 
-TAKEN = 16 * 1024 * 1024
+MAX_WRITTEN_BYTES = 16 * 1024 * 1024
 """Bytes: a quarter of a megabyte is read, and the rest is in the growing buffers of two sockets."""
 DEEP = b"[" * 50_000 + b"]" * 50_000
 PRIVATE = (
@@ -49,10 +49,10 @@ PRIVATE = (
 
 
 async def unexpected_visit(url: str) -> str:
-    raise AssertionError(f"somebody was sent to {url}")
+    raise AssertionError(f"the user was sent to {url}")
 
 
-def innocent(send: Callable[[str], Any] = unexpected_visit) -> OAuth:
+def client_oauth(send: Callable[[str], Any] = unexpected_visit) -> OAuth:
     return OAuth(redirects=OwnRedirects(uri=BACK, send=send))
 
 
@@ -110,9 +110,9 @@ async def test_oversized_or_malformed_document_is_refused(document: str, kind: s
     }
     async with hostile() as there:
         there.responses = honest(there.url, **{document: canned[kind]})
-        await refused(there, innocent(redirected_back))
+        await refused(there, client_oauth(redirected_back))
         assert document in there.paths()
-        assert there.written < TAKEN
+        assert there.written < MAX_WRITTEN_BYTES
 
 
 @pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
@@ -126,7 +126,7 @@ async def test_redirect_of_a_document_is_not_followed(document: str) -> None:
             there.responses = honest(
                 there.url, **{document: CannedResponse(status, headers={"location": f"{victim.url}/stolen"})}
             )
-            await refused(there, innocent(redirected_back))
+            await refused(there, client_oauth(redirected_back))
             assert document in there.paths()
             assert victim.requests == []
 
@@ -143,7 +143,7 @@ async def test_token_is_not_sent_to_a_redirect_target() -> None:
             return CannedResponse(307, headers={"location": f"{victim.url}/mcp"})
 
         there.responses = {**canned, "/mcp": answer}
-        await refused(there, innocent(redirected_back))
+        await refused(there, client_oauth(redirected_back))
         assert any(each.headers.get("authorization") == "Bearer good" for each in there.requests)
         assert victim.requests == []
 
@@ -168,7 +168,7 @@ async def test_metadata_with_a_private_address_causes_no_connection(
             {"/resource": CannedResponse(200, {"resource": f"{there.url}/mcp", "authorization_servers": [place]})},
         ):
             there.responses = honest(there.url, **changes)
-            await refused(there, innocent())
+            await refused(there, client_oauth())
         canned = honest(there.url)["/.well-known/oauth-authorization-server"]
         assert isinstance(canned, CannedResponse)
         for endpoint in ("token_endpoint", "registration_endpoint"):
@@ -176,7 +176,7 @@ async def test_metadata_with_a_private_address_causes_no_connection(
             there.responses = honest(
                 there.url, **{"/.well-known/oauth-authorization-server": CannedResponse(200, document)}
             )
-            await refused(there, innocent(redirected_back))
+            await refused(there, client_oauth(redirected_back))
         assert all("authorization" not in each.headers for each in there.requests)
     assert set(dialled) == {"127.0.0.1"}
 
@@ -210,7 +210,7 @@ async def test_code_is_not_sent_to_another_authorization_server(tmp_path: Path) 
             query = parse_qs(url.partition("?")[2])
             return await browser.visit(url.replace(_quoted(query["resource"][0]), _quoted(here.url)))
 
-        why = await refused(there, innocent(consent))
+        why = await refused(there, client_oauth(consent))
         assert "iss" in why
         assert own.config.issuer in why or there.url in why
         assert "code=" not in why
@@ -260,7 +260,7 @@ async def test_invalid_keys_document_admits_no_request(kind: str) -> None:
                 assert answer.status_code in (401, 503)
                 assert (await here.send(**request)).status_code == 401
             assert there.paths() == ["/keys"]
-            assert there.written < TAKEN
+            assert there.written < MAX_WRITTEN_BYTES
 
 
 async def test_redirect_of_the_keys_document_is_not_followed() -> None:
@@ -298,7 +298,7 @@ async def test_invalid_introspection_response_admits_no_request(kind: str) -> No
         assert answer.status_code in (401, 503)
         assert there.paths() == ["/ask"]
         assert victim.requests == []
-        assert there.written < TAKEN
+        assert there.written < MAX_WRITTEN_BYTES
 
 
 # Tokens are not forwarded
@@ -349,7 +349,7 @@ async def test_mounted_server_does_not_receive_the_callers_token(tmp_path: Path,
         target = mcptrio.Endpoint(url=url, headers={"x-own": "the operator's"}, transport="http")
         mount = Mount(target, name="up", options=MountOptions(revision=revision, start_timeout=60))
         async with own_authorization(tmp_path, mount) as (here, _):
-            method = innocent(browser_of("ada").visit)
+            method = client_oauth(browser_of("ada").visit)
             async with here.client("2026-07-28", auth=method) as client:
                 assert (await client.call_tool("up_echo", {"text": "carried"})).content[0].text == "carried"  # type: ignore[union-attr]
                 await client.read_resource("notes://open")
@@ -385,7 +385,7 @@ async def test_tool_cannot_read_the_token(tmp_path: Path) -> None:
             return repr(seen)
 
     async with own_authorization(tmp_path, Curious()) as (here, _):
-        method = innocent(browser_of("ada").visit)
+        method = client_oauth(browser_of("ada").visit)
         async with here.client("2026-07-28", auth=method) as client:
             text = (await client.call_tool("tell")).content[0].text  # type: ignore[union-attr]
         token = (await method.client_auth(here.url, loopback_fetch()).headers("POST", here.url))["Authorization"]

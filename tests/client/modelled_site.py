@@ -53,7 +53,8 @@ class Peer:
 
 
 class Site:
-    """
+    """The server that the client reaches over the links.
+
     Attributes:
         versions: Versions of the list of tools and of each resource.
         executed: Number of executions of each call.

@@ -87,7 +87,7 @@ async def test_calls_that_wait_for_buffer_space_time_out(autojump_clock: object)
             valve.passes.release()
             await wait_all_tasks_blocked()
             with trio.fail_after(10):
-                while len(late) < 2101:  # noqa: ASYNC110 - as many as there are calls
+                while len(late) < 2101:  # noqa: ASYNC110 - each call adds one
                     await trio.sleep(1)
             valve.is_shut = False
             for _ in range(3):

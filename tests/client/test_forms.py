@@ -71,7 +71,7 @@ def read_one(definition: Any, *, required: bool = False) -> FormField:
             {"type": "array", "items": {"anyOf": TITLED}, "default": ["#00f"]},
             FormField(name="f", kind="choices", choices=(RED, BLUE), default=("#00f",)),
         ),
-        # Libraries write an optional field so.
+        # Libraries write an optional field in these two forms.
         (
             {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": None, "title": "T"},
             FormField(name="f", kind="integer", minimum=1, title="T"),

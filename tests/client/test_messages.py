@@ -41,7 +41,7 @@ async def test_log_messages_reach_their_handler(revision: str, caplog: pytest.Lo
 async def test_log_messages_over_the_rate_limit_are_dropped(
     autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """During connecting and a second afterwards; a warning is logged once a minute."""
+    """The limit applies while the client connects and in the second after; a warning is logged once a minute."""
     received: list[Any] = []
     ours, theirs = memory_channel_pair()
     script = Script(theirs, OLD)

@@ -80,7 +80,7 @@ async def test_server_details_stay_available_during_a_restart(starts: Path) -> N
     async with connect(mortal(starts, "works", "hangs"), revision="2025-11-25", restart=True) as client:
         await die(client)
         with trio.fail_after(60):
-            while await start_count(starts) < 2:  # noqa: ASYNC110 - another process says it
+            while await start_count(starts) < 2:  # noqa: ASYNC110 - another process writes it
                 await trio.sleep(0.02)
 
         assert client.revision == "2025-11-25"

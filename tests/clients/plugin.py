@@ -67,7 +67,7 @@ class SharedState:
         self._file(name).touch()
 
     async def wait(self, name: str) -> None:
-        while not self._file(name).exists():  # noqa: ASYNC110 - another process may make it
+        while not self._file(name).exists():  # noqa: ASYNC110 - another process creates it
             await trio.sleep(0.01)
 
     def count(self, name: str) -> int:

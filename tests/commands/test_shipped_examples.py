@@ -55,7 +55,7 @@ WITHOUT = {
     "skills_read_skill_file",
     "sqlite_describe_table",
     "thinking_get_sequence",
-    # It needs the extension pg_stat_statements.
+    # An example would need the extension pg_stat_statements.
     "postgres_slow_queries",
 }
 """Read-only tools without examples."""

@@ -25,7 +25,7 @@ from tests.processes import held_port
 __all__: list[str] = []
 
 SECONDS = 120
-"""It takes two."""
+"""Timeout of a run of the suite, which usually takes two seconds."""
 PASSWORD = "correct horse battery staple"
 SCENARIOS = {"authorization-server-metadata-endpoint", "authorization-code-grant"}
 

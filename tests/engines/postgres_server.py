@@ -36,7 +36,7 @@ def _give(path: Path) -> None:
 @contextmanager
 def data_folder(template: Path | None = None) -> Iterator[Path]:
     """A folder with an empty cluster, a copy of ``template`` if there is one."""
-    # Not pytest's, which only its own user may enter.
+    # PostgreSQL runs as another user, which may not enter pytest's folders.
     folder = Path(tempfile.mkdtemp(prefix="mcptrio-postgres-"))
     try:
         _give(folder)
@@ -147,7 +147,7 @@ def server_at(folder: Path, *options: str) -> Iterator[PostgresServer]:
     try:
         yield server
     finally:
-        # Its data are thrown away, so it need not write a checkpoint first.
+        # Its data are deleted, so it need not write a checkpoint first.
         server.kill()
 
 

@@ -43,7 +43,8 @@ def until(is_so: Any, what: str, seconds: float = WAIT_TIMEOUT) -> None:
 
 
 class RedisServer:
-    """
+    """A Redis or Valkey server in its own process.
+
     Args:
         folder: Keeps the files of the server.
         options: Further lines of its configuration, as arguments.

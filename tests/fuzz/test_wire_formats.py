@@ -126,7 +126,10 @@ def agrees(message: Any, value: Any) -> bool:
 
 @given(texts)
 def test_message_is_parsed_like_json(text: bytes) -> None:
-    """As by the standard library. Integers beyond 64 bits become floats here (RFC 8259, section 6); these are equal."""
+    """The result is equal to that of the standard library.
+
+    Integers beyond 64 bits become floats here (RFC 8259, section 6), which are compared as equal.
+    """
     incoming = decode(text, LIMITS)
 
     if isinstance(incoming, Malformed):

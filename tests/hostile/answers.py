@@ -129,7 +129,7 @@ class Answers:
                 raise NotHTTP(f"{name} twice")
             headers[name] = match[2].decode("latin-1")
         if "content-length" in headers and "transfer-encoding" in headers:
-            raise NotHTTP("Content-Length beside Transfer-Encoding")
+            raise NotHTTP("both Content-Length and Transfer-Encoding")
         if not re.fullmatch("[0-9]{1,15}", headers.get("content-length", "0")):
             raise NotHTTP(f"Content-Length: {headers['content-length']}")
         if headers.get("transfer-encoding", "chunked") != "chunked":

@@ -357,6 +357,6 @@ async def state(port: int) -> Any:
     """Return the counters of the application, once nothing is in flight, or after a minute."""
     counters: Any = {}
     with trio.move_on_after(60):
-        while (counters := await ask(port, b"/state"))["running"]:  # noqa: ASYNC110 - another process makes it true
+        while (counters := await ask(port, b"/state"))["running"]:  # noqa: ASYNC110 - another process changes it
             await trio.sleep(0.05)
     return counters

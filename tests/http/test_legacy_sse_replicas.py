@@ -239,7 +239,7 @@ async def test_ended_session_has_ended_on_every_server_and_leaves_nothing() -> N
 
 async def eventually_refused(wire: SSEWire, endpoint: str) -> None:
     with trio.fail_after(30):
-        while (await wire.post(PING, to=endpoint))[0] != 404:  # noqa: ASYNC110 - the end is seen only from outside
+        while (await wire.post(PING, to=endpoint))[0] != 404:  # noqa: ASYNC110 - only the response shows it
             await trio.sleep(0.01)
 
 

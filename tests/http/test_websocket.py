@@ -126,7 +126,7 @@ class Served:
 
     async def until(self, claim: Callable[[], bool]) -> None:
         with trio.fail_after(30):
-            while not claim():  # noqa: ASYNC110 - nothing tells of it
+            while not claim():  # noqa: ASYNC110 - no event reports it
                 await trio.sleep(0.01)
 
     async def until_empty(self) -> None:

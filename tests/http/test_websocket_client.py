@@ -106,7 +106,7 @@ async def test_lost_connection_is_reopened() -> None:
             await client.ping()
             await connections[0].close(1012, "restarting")
             with trio.fail_after(WAIT_TIMEOUT):
-                while len(connections) < 2:  # noqa: ASYNC110 - nothing tells of it
+                while len(connections) < 2:  # noqa: ASYNC110 - no event reports it
                     await trio.sleep(0.01)
                 await client.ping()
 
@@ -162,8 +162,8 @@ async def test_credentials_in_the_url_are_sent_and_not_shown() -> None:
         (Endpoint(url="ws://a/ws", transport="sse"), "transport: expected auto for a ws URL, got sse"),
         (Endpoint(url="ws://a/ws", headers={"Sec-WebSocket-Protocol": "x"}), "Sec-WebSocket-Protocol is set by"),
         (Endpoint(url="ws://u:p@a/ws", headers={"Authorization": "x"}), "got several"),
-        ({"type": "ws", "url": "http://a/ws"}, "expected a ws or wss URL beside the type ws"),
-        ({"type": "sse", "url": "ws://a/ws"}, "expected an http or https URL beside the type sse"),
+        ({"type": "ws", "url": "http://a/ws"}, "expected a ws or wss URL with the type ws"),
+        ({"type": "sse", "url": "ws://a/ws"}, "expected an http or https URL with the type sse"),
     ],
 )
 def test_invalid_target_is_refused(target: Any, problem: str) -> None:

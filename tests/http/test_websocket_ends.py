@@ -286,7 +286,7 @@ async def test_pings_of_the_server_are_answered_while_nothing_is_received() -> N
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(socket.receive)
-                while len(socket.pongs) < 2:  # noqa: ASYNC110 - told by nothing
+                while len(socket.pongs) < 2:  # noqa: ASYNC110 - no event reports it
                     await trio.sleep(0.01)
                 scope.cancel()
         assert socket.pongs == [b"1", b"2"]

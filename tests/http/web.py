@@ -184,7 +184,7 @@ def answer(seen: ReceivedRequest, **result: Any) -> dict[str, Any]:
 async def eventually(claim: Callable[[], object]) -> None:
     """Wait until this is true of the server, if no message reports it."""
     with trio.fail_after(30):
-        while not claim():  # noqa: ASYNC110 - told by nothing
+        while not claim():  # noqa: ASYNC110 - no event reports it
             await trio.sleep(0.005)
 
 

@@ -154,7 +154,7 @@ async def test_array_is_refused_in_revisions_without_batches(serve: Serve) -> No
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(revisions=HANDSHAKE[1:2], transports=["stdio", "http"], because="an empty array is no message in memory")
+@only(revisions=HANDSHAKE[1:2], transports=["stdio", "http"], because="in memory, an empty batch cannot be sent")
 async def test_empty_array_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
@@ -164,7 +164,7 @@ async def test_empty_array_is_refused(serve: Serve) -> None:
     assert refusal["error"]["code"] == INVALID_REQUEST
 
 
-@only(revisions=BATCHES, transports=["stdio", "http"], because="in memory there are messages, not any JSON")
+@only(revisions=BATCHES, transports=["stdio", "http"], because="in memory, only valid messages can be sent")
 async def test_malformed_batch_item_gets_its_own_error(serve: Serve) -> None:
     peer = await serve(echo)
 

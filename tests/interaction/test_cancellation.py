@@ -238,7 +238,7 @@ async def test_numeric_id_does_not_cancel_the_same_id_as_a_string(serve: Serve) 
 
 
 @only(
-    revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP nobody can send anything before the answer"
+    revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP, a client has no session before the answer"
 )
 async def test_initialize_cannot_be_cancelled(serve: Serve) -> None:
     await serve.start(plugins=[Watch()])
@@ -283,7 +283,7 @@ async def test_closed_stream_does_not_cancel_a_request_of_a_session(serve: Serve
     await peer.eventually(lambda: watch.ended == ["finished", "finished"])
 
 
-@only(revisions=MODERN, transports=["http"], because="elsewhere ids are shared, and the notification counts")
+@only(revisions=MODERN, transports=["http"], because="elsewhere ids are shared, and a notification cancels by id")
 async def test_cancellation_without_a_session_does_not_reach_other_posts(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
@@ -297,7 +297,7 @@ async def test_cancellation_without_a_session_does_not_reach_other_posts(serve: 
     assert (await call.result())["content"][0]["text"] == "waited"
 
 
-@only(revisions=HANDSHAKE, transports=["http"], because="a session that can be deleted is HTTP's")
+@only(revisions=HANDSHAKE, transports=["http"], because="only sessions over HTTP can be deleted")
 async def test_deleting_a_session_cancels_its_requests(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])

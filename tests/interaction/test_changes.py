@@ -84,7 +84,7 @@ async def test_added_or_removed_prompts_and_resources_are_notified(serve: Serve)
 
 
 @real_time(because="the autojump clock does not see threads")
-@only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
+@only(transports=["memory", "http"], because="the behaviour does not depend on how messages are framed")
 async def test_sync_tool_can_add_a_tool(serve: Serve) -> None:
     peer = await serve(grow_in_thread)
     await peer.watch("tools")
@@ -124,7 +124,7 @@ async def test_subscriber_is_notified_of_its_own_resources_only(serve: Serve) ->
     assert [note["uri"] for note in peer.notes(UPDATED)] == ["memo://a"]
 
 
-@without(revisions=MODERN, because="there a subscription ends with its stream")
+@without(revisions=MODERN, because="in 2026-07-28 a subscription ends with its stream")
 async def test_unsubscribed_client_is_not_notified(serve: Serve) -> None:
     peer = await serve(memo, echo)
     await peer.watch(uris=["memo://a", "memo://b"])

@@ -154,7 +154,7 @@ async def test_accepted_form_returns_its_content(serve: Serve) -> None:
     assert params["requestedSchema"]["properties"]["value"]["type"] == "string"
 
 
-@only(revisions=["2025-06-18"], because="later revisions have a choice of several")
+@only(revisions=["2025-06-18"], because="later revisions have multiple choice")
 async def test_multi_select_field_is_refused_in_revisions_without_it(serve: Serve) -> None:
     @tool
     async def choose(ctx: Context) -> str:
@@ -163,7 +163,7 @@ async def test_multi_select_field_is_refused_in_revisions_without_it(serve: Serv
 
     peer = await serve(choose, capabilities={"elicitation": {}})
 
-    assert "got a choice of several at `requestedSchema.properties.value`" in await peer.failure("choose")
+    assert "got a multiple choice at `requestedSchema.properties.value`" in await peer.failure("choose")
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
@@ -238,7 +238,7 @@ async def test_sampling_returns_the_answer_of_the_clients_model(serve: Serve) ->
     assert params["messages"] in ([{"role": "user", "content": text}], [{"role": "user", "content": [text]}])
 
 
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 @pytest.mark.parametrize("declared", [False, True])
 async def test_include_context_is_sent_to_clients_that_declare_it(serve: Serve, declared: bool) -> None:
     @tool
@@ -351,7 +351,7 @@ async def test_error_of_the_client_fails_the_tool(serve: Serve) -> None:
     assert error == {"code": -1, "message": "User rejected sampling"}
 
 
-@only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
+@only(revisions=HANDSHAKE, because="in 2026-07-28 the server does not wait for the answer")
 async def test_client_that_does_not_answer_times_out_and_is_notified(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(input=0.05))
 
@@ -362,7 +362,7 @@ async def test_client_that_does_not_answer_times_out_and_is_notified(serve: Serv
     assert [note["requestId"] for note in peer.notes("notifications/cancelled")] == [question["id"]]
 
 
-@only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
+@only(revisions=HANDSHAKE, because="in 2026-07-28 the server does not wait for the answer")
 async def test_requests_are_cancelled_with_their_call(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     call = await peer.start_call("sample")
@@ -440,7 +440,7 @@ async def sample_between_pauses(ctx: Context) -> str:
     return answer.text
 
 
-JUMPS = "the seconds are the clock's, which jumps in memory"
+MOCK_CLOCK = "only in memory is there a mock clock, which skips the waits"
 
 
 async def _answer_after(seconds: float, peer: Peer, tool: str) -> str:
@@ -459,21 +459,21 @@ async def _answer_after(seconds: float, peer: Peer, tool: str) -> str:
     return text
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_idle_timeout(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
 
     assert await _answer_after(50, peer, "sample") == "tiny: hello"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_request_timeout(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(request=10, input=100))
 
     assert await _answer_after(50, peer, "sample") == "tiny: hello"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_waiting_for_an_answer_pauses_the_timeout_of_the_tool(serve: Serve) -> None:
     peer = await serve(sample_between_pauses, capabilities={"sampling": {}})
 

@@ -149,7 +149,7 @@ async def test_completion_value_over_the_length_limit_is_refused(serve: Serve) -
     assert error["code"] == INVALID_PARAMS
 
 
-@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+@only(transports=["memory"], because="only in memory is there a mock clock, which skips the waits")
 async def test_completions_over_the_rate_are_refused(serve: Serve) -> None:
     peer = await serve(travel)
     params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": ""}}

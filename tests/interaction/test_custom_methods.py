@@ -113,7 +113,7 @@ async def test_custom_notification_is_handled(serve: Serve) -> None:
         await peer.eventually(lambda: acme.heard == ["side"])
 
 
-@only(revisions=HANDSHAKE, because="the notification is gone in 2026-07-28")
+@only(revisions=HANDSHAKE, because="2026-07-28 has removed the notification")
 async def test_specified_notification_can_be_handled_by_a_plugin(serve: Serve) -> None:
     acme = Acme()
     peer = await serve(plugins=[acme], capabilities={"roots": {"listChanged": True}})
@@ -147,7 +147,7 @@ async def test_custom_request_is_not_sent_without_a_back_channel(serve: Serve) -
     assert not [m for m in peer.received if m.get("method") == "acme/question"]
 
 
-@without(revisions=MODERN, because="2026-07-28 has no messages that nobody asked for")
+@without(revisions=MODERN, because="2026-07-28 has no unsolicited messages")
 async def test_custom_notification_is_sent_to_all_clients(serve: Serve) -> None:
     peers = [await serve(plugins=[Acme()]), await serve.connect()]
     for peer in peers:

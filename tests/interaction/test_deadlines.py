@@ -15,7 +15,7 @@ from tests.interaction.applies import only
 from tests.interaction.serving import Serve
 
 CALL_TIMEOUT = "mcptrio/timeout"
-JUMPS = "the seconds are the clock's, which jumps in memory"
+MOCK_CLOCK = "only in memory is there a mock clock, which skips the waits"
 
 
 @tool
@@ -108,7 +108,7 @@ async def _timed_out(call: Any, seconds: float) -> None:
     assert trio.current_time() - start == pytest.approx(seconds, abs=0.2)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_server_timeout_applies_to_every_request(serve: Serve) -> None:
     peer = await serve(sleep, timeouts=Timeouts(request=20, idle=20))
 
@@ -116,7 +116,7 @@ async def test_server_timeout_applies_to_every_request(serve: Serve) -> None:
     assert await peer.text("sleep", {"seconds": 19}) == "slept"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_server_timeout_cancels_a_handler_with_a_context(serve: Serve) -> None:
     ended: list[float] = []
 
@@ -137,28 +137,28 @@ async def test_server_timeout_cancels_a_handler_with_a_context(serve: Serve) -> 
     assert ended == [start + 20]
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_timeout_of_a_tool_is_applied(serve: Serve) -> None:
     peer = await serve(hasty)
 
     await _timed_out(await peer.start_call("hasty"), 5)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_tool_without_a_timeout_is_not_limited(serve: Serve) -> None:
     peer = await serve(patient)
 
     assert await peer.text("patient", {"seconds": 100_000}) == "slept"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_timeout_of_a_plugin_is_applied(serve: Serve) -> None:
     peer = await serve(plugins=[Slow()], config={"Slow": {"timeout": 7}})
 
     await _timed_out(await peer.start_call("dawdle"), 7)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_caller_can_shorten_the_timeout(serve: Serve) -> None:
     peer = await serve(sleep, hasty)
 
@@ -166,7 +166,7 @@ async def test_caller_can_shorten_the_timeout(serve: Serve) -> None:
     await _timed_out(await peer.start_call("hasty", meta={CALL_TIMEOUT: 2}), 2)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_caller_cannot_extend_the_timeout(serve: Serve) -> None:
     peer = await serve(sleep, hasty, timeouts=Timeouts(request=20, idle=20))
 
@@ -175,14 +175,14 @@ async def test_caller_cannot_extend_the_timeout(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("value", ["1", -1, 0, True, None, {}])
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_invalid_timeout_of_a_caller_is_ignored(serve: Serve, value: object) -> None:
     peer = await serve(sleep)
 
     assert await peer.text("sleep", {"seconds": 10}, meta={CALL_TIMEOUT: value}) == "slept"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_timeouts_apply_to_resources_and_prompts(serve: Serve) -> None:
     peer = await serve(slow_resource, slow_prompt)
 
@@ -190,21 +190,21 @@ async def test_timeouts_apply_to_resources_and_prompts(serve: Serve) -> None:
     await _timed_out(await peer.start("prompts/get", {"name": "slow_prompt"}), 5)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_idle_request_ends_before_its_request_timeout(serve: Serve) -> None:
     peer = await serve(sleep_with_context, timeouts=Timeouts(request=100, idle=10))
 
     await _timed_out(await peer.start_call("sleep_with_context", {"seconds": 30}), 10)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_progress_without_a_token_restarts_the_idle_timeout(serve: Serve) -> None:
     peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
 
     assert await peer.text("steps", {"count": 10, "pause": 9}) == "done"
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_progress_does_not_extend_the_request_timeout(serve: Serve) -> None:
     peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
 
@@ -220,7 +220,7 @@ async def test_timeout_ends_a_call_on_every_transport(serve: Serve) -> None:
     assert "timed out" in error["message"]
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_concurrency_of_a_tool_is_limited(serve: Serve) -> None:
     narrow = Narrow()
     peer = await serve(plugins=[narrow])
@@ -234,7 +234,7 @@ async def test_concurrency_of_a_tool_is_limited(serve: Serve) -> None:
     assert trio.current_time() - start == pytest.approx(3, abs=0.1)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_queued_call_can_be_cancelled(serve: Serve) -> None:
     narrow = Narrow()
     peer = await serve(plugins=[narrow])
@@ -252,7 +252,7 @@ async def test_queued_call_can_be_cancelled(serve: Serve) -> None:
     assert (narrow.inside, narrow.most) == (0, 2)
 
 
-@only(transports=["memory"], because=JUMPS)
+@only(transports=["memory"], because=MOCK_CLOCK)
 async def test_number_of_threads_is_limited(serve: Serve) -> None:
     assert ServerLimits(threads=3).threads == 3
     peer = await serve(sleep, limits=ServerLimits(threads=3))

@@ -105,7 +105,7 @@ async def test_new_requests_are_refused_during_the_shutdown(serve: Serve) -> Non
     assert work.begun == 1
 
 
-@only(transports=["memory"], because="over HTTP the connections end one by one, and the pipes are the test's")
+@only(transports=["memory"], because="over HTTP the connections end one by one, and the test owns the pipes")
 async def test_shutdown_ends_the_channel(serve: Serve) -> None:
     peer = await serve(plugins=[Work()])
 
@@ -127,7 +127,11 @@ async def test_shutdown_ends_the_session_stream(serve: Serve) -> None:
         await stream.ended.wait()
 
 
-@only(revisions=MODERN, transports=["memory"], because="nothing of it depends on revision or transport")
+@only(
+    revisions=MODERN,
+    transports=["memory"],
+    because="the behaviour depends neither on the revision nor on the transport",
+)
 async def test_lifespans_exit_in_reverse_order(serve: Serve) -> None:
     notes: list[str] = []
 

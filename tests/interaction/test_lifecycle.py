@@ -24,7 +24,7 @@ async def test_requested_revision_is_negotiated(serve: Serve) -> None:
     assert peer.initialized["serverInfo"] == {"name": "tested", "version": "7"}
 
 
-@only(revisions=HANDSHAKE[-1:], because="the answer does not depend on what the test's parameter says")
+@only(revisions=HANDSHAKE[-1:], because="the test requests a revision of its own")
 async def test_unknown_revision_is_answered_with_the_newest_handshake_revision(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
@@ -32,7 +32,7 @@ async def test_unknown_revision_is_answered_with_the_newest_handshake_revision(s
     assert (await peer.initialize("1999-01-01"))["protocolVersion"] == "2025-11-25"
 
 
-@only(revisions=HANDSHAKE[-1:], because="the answer does not depend on what the test's parameter says")
+@only(revisions=HANDSHAKE[-1:], because="the test requests a revision of its own")
 async def test_initialize_never_negotiates_a_revision_without_a_handshake(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
@@ -142,7 +142,7 @@ async def test_unsolicited_answer_is_ignored(serve: Serve) -> None:
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request stands alone")
+@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request is independent")
 async def test_both_eras_are_served_on_one_channel(serve: Serve) -> None:
     peer = await serve(echo)
     envelope = {VERSION: "2026-07-28", CAPABILITIES: {}}
@@ -154,7 +154,7 @@ async def test_both_eras_are_served_on_one_channel(serve: Serve) -> None:
     assert "resultType" not in old
 
 
-@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request stands alone")
+@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request is independent")
 async def test_discover_before_initialize_is_answered(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
@@ -220,7 +220,7 @@ async def test_status_names_the_client_of_the_latest_request(serve: Serve) -> No
     assert all((each.client, each.revision) == ("raw", serve.revision) for each in snapshot.sessions)
 
 
-@only(revisions=MODERN, because="only 2026-07-28 says who answered with every result")
+@only(revisions=MODERN, because="only 2026-07-28 has the server info in every result")
 async def test_every_result_contains_the_server_info(serve: Serve) -> None:
     peer = await serve(echo)
 
@@ -230,7 +230,7 @@ async def test_every_result_contains_the_server_info(serve: Serve) -> None:
     assert result["resultType"] == "complete"
 
 
-@only(revisions=MODERN, because="the method is gone there")
+@only(revisions=MODERN, because="2026-07-28 has removed the method")
 async def test_initialize_with_an_envelope_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
@@ -264,7 +264,7 @@ async def test_request_in_a_deleted_session_gets_404(serve: Serve) -> None:
     assert call.exchange.status == 404
 
 
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 async def test_experimental_capabilities_are_advertised(serve: Serve) -> None:
     experimental = {"com.example/dates": {"calendar": "julian"}}
     peer = await serve(experimental=experimental)

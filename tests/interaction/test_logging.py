@@ -112,7 +112,7 @@ async def test_nothing_is_logged_unless_the_request_sets_a_level(serve: Serve) -
     assert _texts(peer) == []
 
 
-@only(revisions=HANDSHAKE, because="2026-07-28 sends nothing that a request did not ask for")
+@only(revisions=HANDSHAKE, because="2026-07-28 has no unsolicited messages")
 async def test_session_starts_with_the_log_level_of_the_server(serve: Serve) -> None:
     peer = await serve(every_level, log_level="critical")
 
@@ -121,7 +121,7 @@ async def test_session_starts_with_the_log_level_of_the_server(serve: Serve) -> 
     assert [note["level"] for note in peer.notes(MESSAGE)] == ["critical", "alert", "emergency"]
 
 
-@only(revisions=HANDSHAKE, because="2026-07-28 sends nothing that a request did not ask for")
+@only(revisions=HANDSHAKE, because="2026-07-28 has no unsolicited messages")
 async def test_server_without_a_level_sends_no_log_messages(serve: Serve) -> None:
     peer = await serve(every_level, log_level=None)
 
@@ -161,7 +161,7 @@ async def test_child_tasks_log_for_their_request(serve: Serve) -> None:
     assert sorted(_texts(peer)) == ["child 0", "child 1", "child 2"]
 
 
-@real_time(because="a clock that jumps does not wait for threads")
+@real_time(because="a mock clock does not wait for threads")
 async def test_threads_log_for_their_request(serve: Serve) -> None:
     peer = await serve(thread)
     await peer.set_log_level("info")

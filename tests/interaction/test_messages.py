@@ -49,7 +49,7 @@ async def test_id_is_returned_unchanged(serve: Serve) -> None:
         assert type(answer["id"]) is type(id)
 
 
-@only(transports=BYTES, because="in memory there are messages, whose ids have a type")
+@only(transports=BYTES, because="in memory the client sends message objects, whose ids already have a valid type")
 async def test_id_of_another_type_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
@@ -115,7 +115,7 @@ async def test_invalid_json_is_a_parse_error_and_the_session_continues(serve: Se
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-NO_MESSAGES: tuple[object, ...] = (
+NOT_MESSAGES: tuple[object, ...] = (
     3,
     "text",
     None,
@@ -129,11 +129,11 @@ NO_MESSAGES: tuple[object, ...] = (
 )
 
 
-@only(transports=BYTES, because="in memory there are messages, not any JSON")
+@only(transports=BYTES, because="in memory, only valid messages can be sent")
 async def test_json_that_is_not_a_message_is_an_invalid_request(serve: Serve) -> None:
     peer = await serve(echo)
 
-    for value in NO_MESSAGES:
+    for value in NOT_MESSAGES:
         message = await _refused(peer, json.dumps(value).encode())
 
         assert message["error"]["code"] == INVALID_REQUEST, value
@@ -152,7 +152,7 @@ async def test_line_over_the_size_limit_is_refused_and_the_next_one_is_read(serv
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(transports=["http"], because="only HTTP says the length beforehand")
+@only(transports=["http"], because="only HTTP sends the length before the message")
 async def test_body_over_the_size_limit_gets_413(serve: Serve) -> None:
     peer = await serve(echo)
     assert isinstance(peer.wire, HTTPWire)

@@ -152,7 +152,7 @@ async def test_invented_cursor_is_refused(serve: Serve) -> None:
         assert "cursor" in error["message"]
 
 
-@only(revisions=MODERN, because="only 2026-07-28 lets lists be kept")
+@only(revisions=MODERN, because="only 2026-07-28 allows clients to cache lists")
 async def test_every_page_has_the_same_ttl_and_cache_scope(serve: Serve) -> None:
     peer = await serve(first, page_size=1, list_ttl_ms=5)
     serve.server.add_tool(_nothing, name="second")

@@ -121,7 +121,7 @@ async def test_header_annotation_is_listed_in_the_schema(serve: Serve) -> None:
     assert listed["inputSchema"]["properties"]["region"]["x-mcp-header"] == "Region"
 
 
-@only(revisions=HANDSHAKE, transports=["http"], because="2026-07-28 asks for the headers")
+@only(revisions=HANDSHAKE, transports=["http"], because="2026-07-28 requires the headers")
 async def test_earlier_revisions_require_no_headers(serve: Serve) -> None:
     peer = await serve(query)
 

@@ -9,7 +9,7 @@ from mcptrio.serving import Timeouts
 from tests.interaction.applies import HANDSHAKE, MODERN, only
 from tests.interaction.serving import Serve
 
-JUMPS = "the seconds are the clock's, which jumps in memory"
+MOCK_CLOCK = "only in memory is there a mock clock, which skips the waits"
 
 
 @tool
@@ -38,7 +38,7 @@ async def test_ping_is_answered_at_any_time(serve: Serve) -> None:
     await call.result()
 
 
-@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+@only(revisions=HANDSHAKE, transports=["memory"], because=MOCK_CLOCK)
 async def test_client_that_answers_pings_stays_connected(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10)
 
@@ -50,7 +50,7 @@ async def test_client_that_answers_pings_stays_connected(serve: Serve) -> None:
     assert await peer.request("ping") == {}
 
 
-@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+@only(revisions=HANDSHAKE, transports=["memory"], because=MOCK_CLOCK)
 async def test_client_that_stops_answering_pings_is_disconnected(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
     peer._handle_request = lambda message: None  # type: ignore[method-assign]
@@ -63,7 +63,7 @@ async def test_client_that_stops_answering_pings_is_disconnected(serve: Serve) -
     assert cancelled == [message["id"] for message in peer.received if message.get("method") == "ping"]
 
 
-@only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
+@only(revisions=HANDSHAKE, transports=["memory"], because=MOCK_CLOCK)
 async def test_one_unanswered_ping_does_not_disconnect(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
     silent = True
@@ -93,7 +93,9 @@ async def test_session_is_pinged_on_its_get_stream(serve: Serve) -> None:
     assert first["id"] != second["id"]
 
 
-@only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP there is nobody to ping")
+@only(
+    revisions=MODERN, transports=["memory", "stdio"], because="over HTTP no connection stays open that could be pinged"
+)
 async def test_client_without_a_handshake_is_not_pinged(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=0.01)
 

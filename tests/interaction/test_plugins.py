@@ -143,7 +143,7 @@ async def test_error_about_a_taken_name_names_both_plugins(serve: Serve) -> None
     assert "Good" in failure
 
 
-@only(revisions=REVISIONS[-1:], transports=["memory"], because="files are imported far from any wire")
+@only(revisions=REVISIONS[-1:], transports=["memory"], because="imports do not depend on the transport")
 async def test_file_that_cannot_be_imported_is_quarantined(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nobody_has_this\n")
     (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
@@ -200,7 +200,7 @@ class BadBehaviour:
         return ""
 
 
-@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+@only(transports=["memory"], because="only in memory is there a mock clock, which skips the waits")
 async def test_failing_background_task_is_restarted_with_backoff(serve: Serve) -> None:
     plugin = Background()
     peer = await serve(good, plugins=[plugin])

@@ -88,7 +88,7 @@ async def test_fast_progress_is_thinned_and_its_last_report_sent(serve: Serve) -
     assert sent[-1] == 1000
 
 
-@only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+@only(transports=["memory"], because="only in memory is there a mock clock, which skips the waits")
 async def test_slow_progress_is_delivered_completely(serve: Serve) -> None:
     peer = await serve(steps)
 

@@ -55,7 +55,7 @@ async def plan() -> str:
     return "what now?"
 
 
-@only(revisions=NEWEST, because="the newest of each era: who holds whom is the same in the others")
+@only(revisions=NEWEST, because="the other revisions have the same references")
 async def test_requests_leave_no_garbage(serve: Serve) -> None:
     peer = await serve(echo, report, ask, memo, plan, capabilities={"elicitation": {}}, answers={ELICIT: _answer})
     ways: dict[str, Callable[[], Awaitable[object]]] = {

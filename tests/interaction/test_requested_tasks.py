@@ -273,7 +273,7 @@ async def test_cancelled_wait_leaves_the_task_running(serve: Serve) -> None:
 
 
 @only(revisions=OLD, because=ONLY)
-@without(transports=("http", "stdio"), because="the caller is given by the test")
+@without(transports=("http", "stdio"), because="the test sets the principal of each channel")
 async def test_tasks_are_listed_for_their_principal_only(serve: Serve) -> None:
     await serve.start(plugins=[Site()])
     ada, eve = [
@@ -305,7 +305,7 @@ async def test_tasks_without_a_principal_are_not_listed(serve: Serve) -> None:
 
 
 @only(revisions=OLD, because=ONLY)
-@without(transports=("stdio",), because="one client a channel")
+@without(transports=("stdio",), because="a channel has one client")
 async def test_task_is_read_in_the_revision_of_each_client(serve: Serve) -> None:
     peer = await serve(plugins=[Site()], capabilities=CAPABLE, answers=FORMS)
     new = await serve.connect(revision=MODERN[0], capabilities={"extensions": {TASKS: {}}, "elicitation": {}})
@@ -417,7 +417,7 @@ async def test_fallback_tools_pass_questions_on(serve: Serve) -> None:
 
 
 @without(revisions=HANDSHAKE[:2], because="no elicitation before 2025-06-18")
-@without(transports=("stdio",), because="one client a channel")
+@without(transports=("stdio",), because="a channel has one client")
 async def test_fallback_tools_show_a_question_that_the_client_cannot_pass_on(serve: Serve) -> None:
     peer = await serve(plugins=[Digging()], capabilities={"elicitation": {}})
     other = await serve.connect()
@@ -425,7 +425,7 @@ async def test_fallback_tools_show_a_question_that_the_client_cannot_pass_on(ser
 
     text = await settled(other, id)
 
-    assert text == "it waits for an answer of the user, whom this client cannot ask: Who pays?"
+    assert text == "it waits for an answer from the user, but this client cannot ask the user: Who pays?"
 
 
 async def test_fallback_tools_leave_with_their_tool(serve: Serve) -> None:

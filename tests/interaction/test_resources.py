@@ -219,7 +219,7 @@ async def test_resource_receives_the_caller(serve: Serve) -> None:
     assert (await _read(peer, "who://asks"))["text"] == "raw"
 
 
-@only(revisions=MODERN, because="only 2026-07-28 lets results be kept")
+@only(revisions=MODERN, because="only 2026-07-28 allows clients to cache results")
 async def test_read_result_carries_ttl_and_cache_scope(serve: Serve) -> None:
     @resource("kept://one", ttl_ms=9000, cache_scope="public")
     async def kept() -> str:

@@ -137,7 +137,7 @@ async def test_effect_runs_once_in_a_replayed_handler(serve: Serve) -> None:
         assert asking.effects == ["card", "other"]
 
 
-@only(revisions=HANDSHAKE[2:], because="before, nothing could be asked; after, there are round trips")
+@only(revisions=HANDSHAKE[2:], because="earlier revisions have no forms, and later ones have round trips")
 async def test_effect_runs_once_in_a_parked_handler(serve: Serve) -> None:
     asking = Asking()
     answers = {"elicitation/create": lambda params: accept("yes")}
@@ -207,7 +207,7 @@ async def test_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
         assert (await (await _go_on(peer, "ask", bad)).error())["code"] == INVALID_PARAMS
 
 
-@only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP headers say who asks")
+@only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP, headers identify the principal")
 @without(transports=["sse", "websocket", "stream"], because="the test cannot choose the principal of a connection")
 async def test_state_of_another_principal_is_refused(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     await serve.start(plugins=[Asking()])
@@ -222,7 +222,7 @@ async def test_state_of_another_principal_is_refused(serve: Serve, caplog: pytes
     assert (await (await _go_on(ann, "ask", state, first=accept("a"))).result())["inputRequests"]
 
 
-@only(revisions=MODERN, transports=["memory"], because="nothing of it depends on the transport")
+@only(revisions=MODERN, transports=["memory"], because="the behaviour does not depend on the transport")
 async def test_expired_state_is_refused(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -314,7 +314,11 @@ async def test_oldest_parked_handler_is_evicted_and_replayed(serve: Serve) -> No
     assert asking.runs == 4
 
 
-@only(revisions=MODERN, transports=["memory"], because="the seconds are the clock's, which jumps in memory")
+@only(
+    revisions=MODERN,
+    transports=["memory"],
+    because="only in memory is there a mock clock, which skips the waits",
+)
 async def test_parked_handler_expires(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS, timeouts=Timeouts(input=60))
@@ -395,7 +399,7 @@ async def test_handler_runs_again_after_the_page_was_visited(serve: Serve) -> No
     assert last["content"][0]["text"] == "signed in"
 
 
-@only(revisions=HANDSHAKE[:3], because="later revisions have a word for it")
+@only(revisions=HANDSHAKE[:3], because="later revisions have an error for it")
 async def test_required_url_is_in_the_error_text_in_revisions_without_url_forms(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()])
 

@@ -14,7 +14,7 @@ from mcptrio.types import Implementation
 from tests.interaction.applies import HANDSHAKE, only, real_time
 from tests.interaction.serving import Serve
 
-THREADS = "a clock that jumps does not wait for threads"
+THREADS = "a mock clock does not wait for threads"
 
 
 @tool

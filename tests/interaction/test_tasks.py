@@ -350,7 +350,7 @@ async def test_subscribers_get_each_task_in_full(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-@without(transports=("http", "stdio"), because="the caller is given by the test")
+@without(transports=("http", "stdio"), because="the test sets the principal of each channel")
 async def test_task_belongs_to_its_principal(serve: Serve) -> None:
     site = Site()
     await serve.start(plugins=[site])
@@ -412,7 +412,7 @@ async def test_concurrency_of_a_tool_holds_for_its_tasks(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-@without(transports=("http", "stdio"), because="only a clock that jumps passes the end of a task's life")
+@without(transports=("http", "stdio"), because="only a mock clock reaches the expiry of a task")
 async def test_task_ends_after_its_life_and_is_forgotten(serve: Serve) -> None:
     site = Site()
     peer = await serve(plugins=[site], capabilities=CAPABLE)

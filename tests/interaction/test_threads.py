@@ -14,7 +14,7 @@ from tests.interaction.applies import only, real_time
 from tests.interaction.serving import Serve
 
 UPDATED = "notifications/resources/updated"
-THREADS = "a clock that jumps does not wait for threads"
+THREADS = "a mock clock does not wait for threads"
 
 
 @tool
@@ -100,7 +100,7 @@ async def test_thread_can_report_progress(serve: Serve) -> None:
 @only(
     revisions=["2025-06-18", "2026-07-28"],
     transports=["memory", "http"],
-    because="the others tell in the same ways, but for 2025-11-25, whose stream ends when it is released",
+    because="the others notify in the same ways, except that a released stream of 2025-11-25 ends",
 )
 async def test_thread_can_notify_changes(serve: Serve) -> None:
     peer = await serve(tell, watched)
@@ -120,7 +120,7 @@ async def test_thread_can_notify_changes(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-@only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
+@only(transports=["memory", "http"], because="the behaviour does not depend on how messages are framed")
 async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
     release = threading.Event()
     started = threading.Event()
@@ -149,7 +149,7 @@ async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
     release = threading.Event()
     started = threading.Event()
@@ -178,7 +178,7 @@ async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 async def test_number_of_busy_threads_is_limited(serve: Serve) -> None:
     lock = threading.Lock()
     two = threading.Barrier(2, timeout=20)
@@ -206,7 +206,7 @@ async def test_number_of_busy_threads_is_limited(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
     notified = threading.Event()
     started = threading.Event()

@@ -196,7 +196,7 @@ async def test_cancel_scope_of_a_tool_does_not_cancel_the_request(serve: Serve) 
     assert await peer.text("cancels_itself") == "went on"
 
 
-@only(transports=["memory"], because="the group is made and unmade far from any transport")
+@only(transports=["memory"], because="exception groups do not depend on the transport")
 async def test_exception_group_is_logged_and_not_disclosed(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     @tool
     async def twice(ctx: Context) -> str:

@@ -280,7 +280,7 @@ async def test_tool_fields_unknown_to_the_revision_are_omitted(serve: Serve) -> 
         assert listed["annotations"]["readOnlyHint"] is True
 
 
-@only(revisions=MODERN, because="only 2026-07-28 lets results be kept")
+@only(revisions=MODERN, because="only 2026-07-28 allows clients to cache results")
 async def test_tool_list_has_a_ttl(serve: Serve) -> None:
     peer = await serve(text, list_ttl_ms=700)
 
@@ -304,7 +304,7 @@ def _passed_on(function: Any) -> Any:
     return wrapper
 
 
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 @real_time(because="its functions run in threads")
 async def test_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> None:
     @_passed_on
@@ -325,7 +325,7 @@ async def test_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> None
     assert [block["text"] for block in (await peer.call("streams"))["content"]] == ["a", "b"]
 
 
-@only(transports=["memory"], because="nothing of it depends on the transport")
+@only(transports=["memory"], because="the behaviour does not depend on the transport")
 @real_time(because="its functions run in threads")
 async def test_keywords_of_a_partial_are_not_parameters(serve: Serve) -> None:
     def read(path: str, *, root: str = "/") -> str:

@@ -138,7 +138,8 @@ class Exchange:
 
 @define(eq=False)
 class HTTPWire:
-    """
+    """Sends and receives bytes over Streamable HTTP.
+
     Args:
         headers: Sent with every request.
     """

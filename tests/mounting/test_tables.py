@@ -146,7 +146,7 @@ async def test_restart_mount_starts_a_new_process(entry: dict[str, Any]) -> None
 
 async def test_lazy_mount_is_stopped_until_it_is_called(entry: dict[str, Any]) -> None:
     async with mounted(notes={**entry, "lazy": True, "prefix": ""}) as client:
-        while (await listed(client))["notes"]["state"] != "stopped":  # noqa: ASYNC110 - nothing tells of it
+        while (await listed(client))["notes"]["state"] != "stopped":  # noqa: ASYNC110 - no event reports it
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"
         assert (await listed(client))["notes"]["state"] == "ready"
@@ -168,7 +168,7 @@ async def test_arguments_and_environment_of_a_server_are_not_disclosed(entry: di
     gone = {"command": "/no/such/program", "args": key}
     async with mounted(gone=gone, once={**entry, "ready_timeout": 1}) as client:
         os.kill(int(await text(client, "once_pid")), signal.SIGKILL)
-        while "exit code" not in str((mounts := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
+        while "exit code" not in str((mounts := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - no event
             await trio.sleep(0.02)
         called = await client.call_tool("once_pid")
 
@@ -185,7 +185,7 @@ async def test_arguments_of_an_unresponsive_server_are_not_disclosed() -> None:
     )
     with trio.fail_after(60):
         async with Server(plugins=[mount]).open():
-            while (reason := mount.status.reason) is None:  # noqa: ASYNC110 - nothing tells of it
+            while (reason := mount.status.reason) is None:  # noqa: ASYNC110 - no event reports it
                 await trio.sleep(0.02)
 
     assert reason == f"{Path(sys.executable).name} did not answer within 0.4 s"
@@ -280,7 +280,7 @@ async def test_call_in_flight_is_answered_when_its_server_is_unmounted(entry: di
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(wait, client)
-        while not (tmp_path / "gate.begun").exists():  # noqa: ASYNC110 - nothing tells of it
+        while not (tmp_path / "gate.begun").exists():  # noqa: ASYNC110 - no event reports it
             await trio.sleep(0.01)
         await server.renew_plugins(tables(), own)
         await anext(changes)

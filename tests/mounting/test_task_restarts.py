@@ -147,7 +147,7 @@ async def test_plain_call_of_a_killed_proxy_is_not_repeated(folder: Path) -> Non
 
 
 async def test_plain_call_of_a_stopping_proxy_may_end(folder: Path) -> None:
-    """It cannot be resumed, so the process ends it within its time for shutting down."""
+    """The call cannot be resumed, so the process ends it before its shutdown timeout."""
     with trio.fail_after(60), proxies(folder) as running:
         async with mcptrio.connect(running.url, revision=NEW) as client:
             async with client.start_tool("up_walk") as call:

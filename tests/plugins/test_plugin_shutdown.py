@@ -101,7 +101,7 @@ async def test_request_inside_middleware_ends_before_the_lifespan_exits(
         await worker.begun.wait()
         nursery.start_soon(disable, server, "Guard", gone)
         await trio.sleep(1)
-        # It counts as one request, not as two.
+        # The call counts as one request, although the code of two plugins runs.
         assert (guard.is_open, gone.is_set(), server.supervisor.in_flight, len(server.supervisor.works)) == (
             True,
             False,

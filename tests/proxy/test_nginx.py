@@ -96,7 +96,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[ServerBehindNginx]:
                 yield ServerBehindNginx(port, events, clients, server)
                 clients.cancel_scope.cancel()
             with trio.fail_after(WAIT_TIMEOUT):
-                while server.status.in_flight:  # noqa: ASYNC110 - nothing tells of it
+                while server.status.in_flight:  # noqa: ASYNC110 - no event reports it
                     await trio.sleep(0.01)
         shutdown.set()
 

@@ -266,7 +266,7 @@ async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> N
         async for change in changes:
             assert change.uri == "garden://bed"
             break
-        while not received:  # noqa: ASYNC110 - nothing of the client tells of it
+        while not received:  # noqa: ASYNC110 - the client has no event for it
             await trio.sleep(0.01)
         assert received == ["told"]
         assert asked == ["Which?", "Which?"]

@@ -25,7 +25,8 @@ class Direction(Enum):
 
 @define(eq=False)
 class FaultProxy:
-    """
+    """A TCP proxy in front of an engine, which delays, holds and drops bytes.
+
     Attributes:
         port: Where replicas connect.
         target: The port of the engine.

@@ -62,7 +62,8 @@ def plan(random: Random, kinds: Iterable[str], replicas: int) -> Iterator[Fault]
 
 @define
 class Faults:
-    """
+    """Causes the faults of a trial, in an order that its seed determines.
+
     Attributes:
         counts: How often each fault has happened.
     """

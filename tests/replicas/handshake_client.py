@@ -33,7 +33,8 @@ class SessionLost(Exception):
 
 
 class HandshakeClient:
-    """
+    """A client of a handshake revision, which calls tools until the trial stops.
+
     Args:
         listens: Whether it keeps a GET stream open and subscribes to a document.
     """

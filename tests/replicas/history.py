@@ -52,7 +52,8 @@ class Question:
 
 @define
 class Call:
-    """
+    """One call of a tool, with everything that its client received.
+
     Attributes:
         token: Unique in the trial; an argument of the tool.
         answers: Every JSON-RPC response with the id of the call, in the order of arrival.
@@ -206,7 +207,8 @@ class Proof:
 
 @define
 class History:
-    """
+    """Everything that the clients and the replicas of a trial recorded.
+
     Attributes:
         durable: Whether the stores keep what they have acknowledged, whatever fault happens.
         is_calm: Whether no fault has happened.

@@ -52,7 +52,8 @@ def modern_headers(message: Mapping[str, Any]) -> dict[str, str]:
 
 
 class ModernClient:
-    """
+    """A client of 2026-07-28, which calls tools until the trial stops.
+
     Args:
         listens: Whether it keeps a subscription to a document.
     """

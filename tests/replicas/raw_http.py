@@ -146,7 +146,7 @@ async def request(
     """Send a request, and yield its response once the head has arrived.
 
     Args:
-        headers: Without ``Authorization``, the request has the token of every client.
+        headers: If ``Authorization`` is missing, the token that all clients share is sent.
 
     Raises:
         Broken: The connection failed.

@@ -75,7 +75,7 @@ async def _perform(ctx: Context, token: str, steps: Sequence[str]) -> str:
                     await trio.sleep(float(amount))
                 case "file":
                     # Until a test makes it.
-                    while not (_FOLDER / amount).exists():  # noqa: ASYNC110 - another process makes it
+                    while not (_FOLDER / amount).exists():  # noqa: ASYNC110 - another process creates it
                         await trio.sleep(0.02)
                 case "status":
                     ctx.task.set_status(f"step {number}")

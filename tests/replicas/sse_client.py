@@ -73,7 +73,8 @@ class _Stream:
 
 
 class SSEClient:
-    """
+    """A client of HTTP with SSE, which calls tools until the trial stops.
+
     Args:
         listens: Whether it subscribes to documents.
     """

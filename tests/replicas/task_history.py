@@ -30,7 +30,8 @@ class TaskRead:
 
 @define
 class TaskAnswer:
-    """
+    """An answer of a client to a question of a task.
+
     Attributes:
         text: Unique in the trial.
         acknowledged: When ``tasks/update`` was answered.
@@ -95,7 +96,8 @@ class Death:
 
 @define
 class TaskHistory:
-    """
+    """Everything that the clients and the replicas of a trial of tasks recorded.
+
     Attributes:
         has_engine_faults: Whether the engine was damaged too. Then no task has to end within the time of a lease.
         runs: Token and process of each start of a handler.

@@ -1,4 +1,4 @@
-"""The section "Two replicas in ten minutes" of docs/replicas.md works word for word, but for the ports."""
+"""The section "Two replicas in ten minutes" of docs/replicas.md works word for word, except for the ports."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def test_connection_that_has_lost_data_is_reset_after_the_cut(direction: D
     async with proxied() as (proxy, stream):
         async with proxy.cut(direction):
             await stream.send_all(b"one")
-            while not proxy.has_lost:  # noqa: ASYNC110 - nothing announces it
+            while not proxy.has_lost:  # noqa: ASYNC110 - no event reports it
                 await trio.sleep(0.01)
 
         try:

@@ -49,7 +49,7 @@ class Service:
     async def until(self, at: int, id: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the state of a task once it is as wanted."""
         with trio.fail_after(WAIT_TIMEOUT):
-            while not wanted(state := await self.ask(at, "tasks/get", taskId=id)):  # noqa: ASYNC110 - it is a client
+            while not wanted(state := await self.ask(at, "tasks/get", taskId=id)):  # noqa: ASYNC110 - clients poll
                 await trio.sleep(0.05)
         return state
 
@@ -157,7 +157,7 @@ async def test_process_that_stops_gives_a_resumable_task_back_at_once(tmp_path: 
         served.replicas[0].signal(signal.SIGTERM)
         await served.until_run("resumed", 2)
 
-        # It still runs the task that no other process can take.
+        # The stopping replica still runs the task that no other process can take.
         assert served.replicas[0].is_running
         (tmp_path / "go").touch()
         assert text_of(await served.ended(1, id)).endswith(" yes")

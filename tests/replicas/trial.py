@@ -30,7 +30,8 @@ _PAUSE: Final = 0.1
 
 @define
 class Trial:
-    """
+    """The state that the clients of a trial share.
+
     Attributes:
         ports: The ports of the proxies in front of the replicas, which requests use in turn.
         counts: The number of each kind of event, for the report.

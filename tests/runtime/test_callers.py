@@ -100,7 +100,7 @@ async def test_caller_is_the_principal_or_the_session(revision: str) -> None:
         assert [each.partition(":")[0] for each in results] == ["principal"] * 6 + ["session"] * 2
         assert not [each for each in results if "ann" in each or "https" in each]
         assert [view.caller for view in here.desk.seen if view.name == "who"] == [
-            each for each in results for _ in "12"
+            each for each in results for _ in range(2)
         ]
 
 

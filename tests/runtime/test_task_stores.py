@@ -126,7 +126,7 @@ class Site:
     async def until(self, id: str, status: str) -> dict[str, Any]:
         """Wait until a task has a status, and return its state. The long timeout needs ``autojump_clock``."""
         with trio.fail_after(200):
-            while (state := await self.ask("tasks/get", taskId=id))["status"] != status:  # noqa: ASYNC110 - a client
+            while (state := await self.ask("tasks/get", taskId=id))["status"] != status:  # noqa: ASYNC110 - clients poll
                 await trio.sleep(0.5)
         return state
 

@@ -71,7 +71,7 @@ def watchers() -> int:
 async def gone() -> None:
     """Wait until no watchdog thread is left."""
     with trio.fail_after(30):
-        while watchers():  # noqa: ASYNC110 - it is a thread that ends
+        while watchers():  # noqa: ASYNC110 - a thread sets no Trio event
             await trio.sleep(0.01)
 
 

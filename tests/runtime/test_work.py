@@ -288,7 +288,7 @@ async def test_sync_tool_can_send_a_request_to_the_client(revision: str | None) 
             two = await client.result(retry(2, "ask", one, {"first": accept("a")}))
             assert (keys(one), keys(two)) == (["first"], ["second"])
             done = await client.result(retry(3, "ask", two, {"second": accept("b")}))
-            # It is replayed, because a waiting handler would keep its thread.
+            # Each answer replays the handler, because a waiting handler would keep its thread.
             assert (text(done), len(starts)) == ("a b", 3)
         else:
             await client.send(tool(1, "ask"))

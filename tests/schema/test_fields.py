@@ -51,7 +51,7 @@ class Box(Generic[T]):
 
 @dataclass
 class Unknown:
-    """Its annotation is visible to type checkers only."""
+    """A class whose annotation only type checkers can resolve."""
 
     item: Absent
 

@@ -76,7 +76,7 @@ class TopicListener:
 async def eventually(is_so: Callable[[], bool], what: str, seconds: float = WAIT_TIMEOUT) -> None:
     """Wait until a function returns true."""
     with trio.move_on_after(seconds):
-        while not is_so():  # noqa: ASYNC110 - what is waited for is in another process
+        while not is_so():  # noqa: ASYNC110 - another process changes it
             await trio.sleep(0.005)
         return
     raise AssertionError(f"not within {seconds:g} s: {what}")
@@ -279,8 +279,8 @@ async def test_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
         assert sorted(firsts) == [False] * 49 + [True]
         assert await replays(one).use("another", 0.2)
         with trio.fail_after(WAIT_TIMEOUT):
-            # It may be used again once its time is over.
-            while not await replays(two).use("another", 0.2):  # noqa: ASYNC110 - the engine knows
+            # A proof may be used again after it has expired.
+            while not await replays(two).use("another", 0.2):  # noqa: ASYNC110 - only the engine knows
                 await trio.sleep(0.05)
 
 

@@ -153,7 +153,7 @@ async def a_result_of_an_engine_is_kept_for_as_long_as_it_is_asked_to(opener: St
             await effects.claim("call", key)
             await effects.finish("call", key, b"1", keep)
         with trio.fail_after(20):
-            while await effects.claim("call", "moment") == done(b"1"):  # noqa: ASYNC110 - the engine knows
+            while await effects.claim("call", "moment") == done(b"1"):  # noqa: ASYNC110 - only the engine knows
                 await trio.sleep(0.1)
         for key in ("day", "forever"):
             assert await effects.claim("call", key) == done(b"1")

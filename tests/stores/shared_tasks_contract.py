@@ -170,9 +170,9 @@ async def test_tasks_of_a_process_that_is_suspended_are_claimed_again(shared: Sh
             assert await other.ask("save") == "a 1"
             other.process.send_signal(signal.SIGSTOP)
             if not shared.has_leases:
-                # The system knows that it runs, for as long as it is suspended.
+                # The system reports a suspended process as running, so its task is not taken over.
                 await trio.sleep(3)
-                # It may hold the lock of the file.
+                # The suspended process may hold the lock of the file.
                 with suppress(StoreFailed):
                     assert await tasks.claim({"dig": 1}) is None
                 other.process.send_signal(signal.SIGCONT)
@@ -229,7 +229,7 @@ async def test_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTasks
         # A cancelled claim may still be written, and stays until the store takes it back. This is written after all.
         await tasks.create(new_task("after the claims", state=RUNNING))
         with trio.fail_after(60):
-            while await running() != claimed:  # noqa: ASYNC110 - the store takes them back
+            while await running() != claimed:  # noqa: ASYNC110 - the store requeues them
                 await trio.sleep(0.05)
         assert sum(each.queued for each in await tasks.queues()) == 20 - len(claimed)
 
@@ -247,5 +247,5 @@ async def test_creation_whose_caller_is_cancelled_is_taken_back_or_known(shared:
             for at in range(20):
                 nursery.start_soon(create, at)
         with trio.fail_after(60):
-            while {each.id for each in await tasks.list("ada")} != created:  # noqa: ASYNC110 - as above
+            while {each.id for each in await tasks.list("ada")} != created:  # noqa: ASYNC110 - no event reports it
                 await trio.sleep(0.05)

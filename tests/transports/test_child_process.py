@@ -252,7 +252,7 @@ async def test_second_interrupt_kills_the_server_at_once(tmp_path: Path) -> None
     with process, trio.fail_after(WAIT_TIMEOUT):
         try:
             process.send_signal(signal.SIGINT)
-            while not (tmp_path / "ending").exists():  # noqa: ASYNC110 - another process makes it
+            while not (tmp_path / "ending").exists():  # noqa: ASYNC110 - another process creates it
                 await trio.sleep(0.01)
             process.send_signal(signal.SIGINT)
             await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)

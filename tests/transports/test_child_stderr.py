@@ -86,7 +86,7 @@ async def test_stderr_lines_arrive_while_the_server_runs(tmp_path: Path) -> None
     with trio.fail_after(WAIT_TIMEOUT):
         async with send, receive, open_child(server(tmp_path, code), stderr=send.send_nowait) as channel:
             assert await receive.receive() == "ready"
-            while len(channel.last_stderr_lines) < 2:  # noqa: ASYNC110 - told by nothing, as the line has no end
+            while len(channel.last_stderr_lines) < 2:  # noqa: ASYNC110 - no event, because the line has no end
                 await trio.sleep(0.01)
             assert channel.last_stderr_lines == ("ready", "half")
 

@@ -33,7 +33,7 @@ _TOKENS: Final = "tokens "
 
 @frozen(kw_only=True)
 class Binding:
-    """The origin of a server's latest tokens.
+    """The issuer and the resource of a server's latest tokens.
 
     Args:
         resource: The resource identifier as published at that time.
@@ -113,7 +113,7 @@ class Credentials:
         self._store = store or _UnlockedMemoryStore()
 
     async def binding(self, url: str) -> Binding | None:
-        """Return the origin of a server's tokens, or ``None`` if it has none.
+        """Return the issuer and the resource of a server's tokens, or ``None`` if it has none.
 
         Args:
             url: The canonical URL of the server.

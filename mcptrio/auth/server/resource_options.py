@@ -27,8 +27,8 @@ class DPoPRule:
     Args:
         use: ``off`` rejects them, ``accepted`` accepts them with a proof, in addition to bearer tokens, ``required``
             rejects all others.
-        nonces: Seconds for which each nonce is issued to clients, whose proofs must contain it; ``None`` if proofs need
-            no nonce.
+        nonces: Seconds for which the server issues the same nonce. Each proof must contain the current or the previous
+            nonce; ``None`` if proofs need no nonce.
         nonce_key: The key of the nonces, shared by replicas; by default a random key of this process.
         window: Seconds by which the time of a proof may differ, from more than 0 to 3600.
         bounds: The size of the replay cache.

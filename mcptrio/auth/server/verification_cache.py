@@ -30,7 +30,7 @@ class VerificationCache(Generic[T]):
     Args:
         entries: The size; 0 for no cache.
         ticks: Returns monotonic seconds, which no change to the wall clock affects.
-        clock: Returns seconds since 1970, for results that end at a time of day, like a token.
+        clock: Returns seconds since 1970, for results that expire at a wall-clock time, such as the expiry of a token.
     """
 
     def __init__(self, entries: int, ticks: Callable[[], float], clock: Callable[[], float] = time.time) -> None:

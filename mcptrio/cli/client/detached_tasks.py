@@ -28,7 +28,7 @@ __all__ = ["DetachedTask", "DetachedTasks"]
 MAX_TASKS = 100
 """Tasks in the list; the oldest ones are dropped."""
 MAX_ID_CHARS = 1_000
-"""Characters of an id that is kept. The server chooses it."""
+"""Maximum number of characters of an id that is kept. The server chooses it."""
 
 
 @frozen(kw_only=True)

@@ -28,7 +28,7 @@ from mcptrio.ground.tracebacks import details_of
 __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "report", "root_error"]
 
 _MAX_ERROR_CHARS = 2_000
-"""Characters of an error that are shown."""
+"""Maximum number of characters of an error that are shown."""
 _NEEDS_TERMINAL = "the server asks a question, which needs a terminal: run the command without a pipe"
 _MAX_STDERR_LINES = 10
 """Last lines of a server's standard error that are shown on a terminal."""

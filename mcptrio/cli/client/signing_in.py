@@ -1,4 +1,4 @@
-"""Sends the user at the terminal to an authorization server, and waits for the return.
+"""Sends the user at the terminal to an authorization server, and waits for the redirect back.
 
 :mod:`mcptrio.cli.client.running` and ``mcptrio auth login`` use it. The URL is shown first, and a browser opens it only
 after the user's consent.
@@ -34,7 +34,7 @@ def sign_in(
     Args:
         terminal: Asks for consent to open a browser; ``None`` only shows the URL.
         server: The name of the server that requires the login, which is shown to the user.
-        port: The local port for the browser's return; 0 for any.
+        port: The local port to which the browser is redirected; 0 for any.
         browser: True to offer to open a browser.
     """
     return LoopbackRedirects(

@@ -61,7 +61,8 @@ def _make(config: ServeConfig, command: Sequence[str]) -> Server:
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
         settings=config.server,
     )
-    # The worker logs no requests, because the requests of the mount are not those of clients.
+    # This process logs the requests, because the clients connect to it. The worker logs none, because the mount is its
+    # only client.
     server.add_observer(RequestLog())
     # A reload adds and removes entries. Clients expect changes only of lists that were declared at the start.
     server.announce_lists()

@@ -164,7 +164,7 @@ class SessionState(Generic[_W]):
             self._subscribed.pop(params.get("uri"), None)
 
     def _repeat_request(self, request: Request) -> Request:
-        # Another id than the client's, which the client would take for its own request.
+        # With the client's id, the client would take the response for the answer to its own request.
         return Request(f"{OWN}{next(self._numbers)}", request.method, request.params)
 
     def _requests_to_move(self, method: str, worker: _W) -> Iterator[Request]:

@@ -1,6 +1,6 @@
 """``mcptrio host``: adds mcptrio to host applications, removes it, and shows its state.
 
-Host applications are independent: if one is refused, the error is printed, and the others continue.
+If the file of one host application cannot be edited, the command prints the error and continues with the others.
 
 Exit codes: 0 done, 1 status has found a problem, 2 invalid usage or configuration.
 """
@@ -124,7 +124,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
 def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Scope, force: bool, dry_run: bool) -> None:
     """Remove the entry from the configuration of host applications.
 
-    If nothing else has changed, the file is restored to the byte.
+    If nothing else has changed, the file is restored byte for byte.
     """
     plan = partial(plan_uninstall, name=name, force=force)
     _apply_plans(ctx, hosts, Machine.here(), scope, plan, name, dry_run=dry_run)
@@ -231,7 +231,7 @@ def _apply_plans(
             for line in _apply_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
                 if line:
                     click.echo(line)
-        # The other hosts do not depend on this one, and continue.
+        # The other hosts do not depend on this one, so the command continues with them.
         except ConfigError as error:
             is_refused = True
             click.echo(f"mcptrio: {error}", err=True)

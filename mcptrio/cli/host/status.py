@@ -43,13 +43,13 @@ _ANSWER_TIMEOUT = 20.0
 # A faulty or hostile server can list tools without end.
 _MAX_TOOLS = 10_000
 _MAX_WARNINGS = 20
-"""Warnings of a server that are shown; the last ones."""
+"""Maximum number of warnings that are shown of one server. The last ones are shown."""
 _LOG_WARNING = re.compile(r"\S+ \S+ (?:WARNING|ERROR|CRITICAL) +\S+: (.*)")
 
 
 @frozen(kw_only=True)
 class InstalledEntry:
-    """An entry.
+    """An entry for a server in a host application's file.
 
     Args:
         target: The server; ``None`` if it is unknown.
@@ -73,7 +73,7 @@ class InstalledEntry:
 
 @frozen(kw_only=True)
 class FileStatus:
-    """A host application's file.
+    """A configuration file of a host application, and its entries.
 
     Args:
         is_found: True if the host application is found.
@@ -101,7 +101,7 @@ def file_statuses(
     """Return the status of each configuration file of the host applications.
 
     Args:
-        name: An entry that is shown even if it may not be mcptrio's, such as a URL.
+        name: The name of an entry to show in any case. An entry with a URL does not show whether it is mcptrio's.
         checked: The scopes whose servers are started or reached, one after another.
     """
     statuses = []

@@ -42,13 +42,13 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 # The length and the characters of a name: server/tools, "Tool Names".
 MAX_NAME_CHARS = 128
 MAX_DESCRIPTION_CHARS = 2_000
-"""Characters; some models take 1,024, and all of it is part of each conversation."""
+"""Some models accept at most 1,024 characters, and each conversation contains the whole description."""
 MAX_SCHEMA_CHARS = 10_000
-"""Characters as JSON."""
+"""Length of the schema as JSON."""
 _MAX_TEXTS = 500
-"""Texts of one schema that are examined."""
+"""Maximum number of texts of one schema that are examined."""
 _MAX_NAMED_ARGUMENTS = 8
-"""Arguments without a description that are named."""
+"""Maximum number of arguments without a description that one finding names."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 # RFC 3986 section 3.1.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

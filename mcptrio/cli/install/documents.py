@@ -52,7 +52,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
     """
     format = _FORMATS[name]
     before = format.parse(text)
-    # Unchanged, to the byte: there is nothing to remove.
+    # There is nothing to remove, so not a byte changes.
     if entry_at(before, keys) is None:
         return text
     return _check(format, format.remove(text, keys), _with_entry(before, keys, None), keys)

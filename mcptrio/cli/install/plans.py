@@ -23,7 +23,8 @@ from mcptrio.errors import ConfigError
 
 __all__ = ["InstallPlan", "plan_install", "plan_uninstall", "snippet"]
 
-# Hosts prefix the names of tools with it. OpenAI's API accepts only these characters in a tool's name, at most 64.
+# Hosts prefix the names of tools with the name of the entry. OpenAI's API accepts only these characters in a tool's
+# name, at most 64.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -128,7 +129,7 @@ def plan_install(
 
 
 def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> InstallPlan:
-    """Plan a removal. If the file has not changed since the installation, it is restored to the byte."""
+    """Plan a removal. If the file has not changed since the installation, it is restored byte for byte."""
     file = _File.read(host, path, name)
     entry, others = file.entry, tuple(each for each in file.our_entries() if each != name)
     if entry is None:
@@ -139,7 +140,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     earlier = next(file.find_earlier_content(), None) if is_ours(installed) or isinstance(installed, Endpoint) else None
     if earlier is not None:
         data, obsolete = earlier
-        # A file that contains only a URL may belong to the user after all.
+        # The user may have created a file that contains only an entry with this URL, so keep a copy.
         makes_backup = data is None and not is_ours(installed)
         return InstallPlan(
             host=host,
@@ -240,7 +241,7 @@ class _File:
         return is_ours(then) or is_same_url or entry == self.entry
 
     def _would_produce(self, mark: str, text: str, data: bytes | None) -> bool:
-        """Return whether installing this file's entry into a text would produce the file, to the byte."""
+        """Return whether installing this file's entry into a text would produce the same bytes."""
         try:
             entry = self._entry(decode_text(self.original.path, data)[1])
             return (

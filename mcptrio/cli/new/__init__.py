@@ -71,7 +71,7 @@ def _check_name(_plugin: object, _field: object, name: str) -> None:
         # PyPI refuses a hyphen at the end, and PEP 503 treats several hyphens as one.
         raise ConfigError(f"expected a hyphen between letters or digits only, got {name!r}")
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise ConfigError(f"expected another name than a keyword of Python, got {name!r}")
+        raise ConfigError(f"expected a name that is not a keyword of Python, got {name!r}")
 
 
 def _check_line(_plugin: object, attribute: object, text: str | None) -> None:

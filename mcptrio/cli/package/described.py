@@ -39,7 +39,7 @@ class PublishedPlugin:
 
     @property
     def requirement(self) -> str | None:
-        """The requirement of pip and uv for exactly this version."""
+        """The requirement that makes pip and uv install exactly this version."""
         return None if self.distribution is None else f"{self.distribution.name}=={self.distribution.version}"
 
 

@@ -39,7 +39,7 @@ __all__ = ["command"]
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Maximum bytes of one answer. A longer one is cut, and then contains no report."""
 _CLOSE_TIMEOUT = 0.5
-"""Seconds for the children of a process that has exited."""
+"""Seconds for which the children of a process may run after it has exited."""
 _STYLES: dict[str, Style] = {"fine": "green", "warnings": "yellow", "broken": "red"}
 _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
 """Kinds in which a name belongs to one plugin only."""
@@ -123,7 +123,7 @@ async def _check_plugin(check: _PluginCheck, request: str, timeout: float, limit
     command = mcptrio_command(request, module="mcptrio.cli.server.plugin_check")
     async with limiter:
         process = start_process(command, env=os.environ)
-        # A plugin that reads standard input finds its end, instead of waiting.
+        # A plugin that reads standard input gets the end of file and does not wait.
         os.close(process.stdin)
         stderr = ChildStderr(process.stderr, "drop", name=check.name)
         reader = open_reader(process.stdout)

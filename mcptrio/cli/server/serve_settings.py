@@ -1,7 +1,7 @@
 """The settings of a server to serve, from the command line and the configuration.
 
-``mcptrio serve`` makes it, and the transports read it. An option takes precedence over the environment, the environment
-over the file, and the file over the default.
+``mcptrio serve`` makes a :class:`ServeSettings`, and the transports read it. An option takes precedence over the
+environment, the environment over the file, and the file over the default.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class ServeSettings:
 
     Args:
         make: Makes the server.
-        chosen: The plugins, to read the configuration again; ``None`` if a reload changes nothing.
+        chosen: The selection of plugins, with which a reload reads the configuration again; ``None`` if a reload
+            changes nothing.
         options: The options of the command line by name; ``None`` for one that was not given.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
         console: The console; ``None`` without ``--console``.
@@ -147,7 +148,7 @@ class ServeSettings:
         """Return the function that reloads the plugins of this server at SIGHUP, and declare all lists."""
         if (chosen := self.chosen) is None:
             return None
-        # A plugin that is enabled later may have what the first ones lack, and clients request only declared lists.
+        # A plugin that is enabled later may be the first one that has prompts. Clients request only declared lists.
         server.announce_lists()
 
         async def renew() -> None:

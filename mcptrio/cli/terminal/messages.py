@@ -29,7 +29,7 @@ _STYLES: dict[str, tuple[Style, ...]] = {
 # The id that an mcptrio server logs with a failure, and sends to the client in place of the cause.
 _FAILURE = re.compile(r"\(id ([0-9a-f]{8})\)")
 _MAX_MESSAGE_CHARS = 4_000
-"""Characters of a message that are shown."""
+"""Maximum number of characters of a message that are shown."""
 
 
 def show_message(console: Console, message: LoggingMessageParams) -> None:

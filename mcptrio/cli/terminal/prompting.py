@@ -33,7 +33,7 @@ __all__ = ["TerminalUser", "ask", "handlers_for"]
 _BROWSER_TIMEOUT = 20.0
 """Seconds for a browser to start."""
 _MAX_SHOWN_CHARS = 4_000
-"""Characters of each block of a sampling request that are shown."""
+"""Maximum number of characters of each block of a sampling request that are shown."""
 
 
 class TerminalUser:

@@ -104,7 +104,7 @@ class _Entry:
         kind = self._type()
         if kind is not None and (kind in _STDIO) != (targets == ["command"]):
             expected = "command" if kind in _STDIO else "url"
-            raise self._place.at(self._type_key).error(f"expected {expected} beside the type {kind}, got {targets[0]}")
+            raise self._place.at(self._type_key).error(f"expected {expected} with the type {kind}, got {targets[0]}")
         for key in _UNSUPPORTED_AUTH:
             if self._entry.get(key, False) is not False:
                 _log.warning("%s", self._place.at(key).error("ignored; write the header into headers instead"))
@@ -148,7 +148,7 @@ class _Entry:
         kind = self._type()
         if kind is not None and (kind in _WEBSOCKET) != (scheme in ("ws", "wss")):
             expected = "a ws or wss URL" if kind in _WEBSOCKET else "an http or https URL"
-            raise self._place.at(key).error(f"expected {expected} beside the type {kind}, got one of {scheme}")
+            raise self._place.at(key).error(f"expected {expected} with the type {kind}, got one of {scheme}")
         headers = self._texts("headers")
         for name, value in headers.items():
             # A line break would start another header.

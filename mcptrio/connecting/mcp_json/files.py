@@ -1,7 +1,7 @@
 """Reads a whole ``mcp.json``: the names of its servers, and each server as a target.
 
-The host reads such files, and the command line for ``file.json#name``. Entries are read one by one: an error in one
-does not affect the others.
+The host reads all servers of such a file, and the command line reads one: ``file.json#name``. Entries are read one by
+one, so an error in one does not affect the others.
 
 Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; Zed, "Model Context Protocol"; opencode, "MCP
 servers"; the files named in their documentation.

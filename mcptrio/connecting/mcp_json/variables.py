@@ -64,7 +64,7 @@ class Variables:
         """Return the text with its variables replaced.
 
         Args:
-            whole: True to replace also a text that consists of ``$NAME``, if that variable is set.
+            whole: True to also expand a text that is exactly ``$NAME``, if that variable is set.
 
         Raises:
             ConfigError: A variable has no value or an unknown kind.

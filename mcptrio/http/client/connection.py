@@ -115,7 +115,7 @@ class HTTPClientConnection:
 
     def renew(self) -> bool:
         """Prepare for the next request, and return whether that is possible."""
-        # It is impossible if the response was not read to its end, or if a side wants to close the connection.
+        # Reuse is impossible if the response was not read to its end, or if a side wants to close the connection.
         http = self._http
         if http.our_state is not h11.DONE or http.their_state is not h11.DONE or http.trailing_data[0]:
             return False

@@ -82,7 +82,7 @@ class GETStream:
         """Read one stream. Return whether it brought a message; ``None`` if the server has no such stream."""
         try:
             if 400 <= response.status < 500 and self._position.last_event_id:
-                # The server may only have dropped the event, so try once more from the present.
+                # The server may only have dropped the event, so try once more without an event id.
                 self._position.last_event_id = ""
                 return False
             if response.status == 404:

@@ -59,8 +59,8 @@ class HTTPRequests:
             response = await self._request_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response
-            # Read the refusal first. The credentials may ask the user, which may take minutes, and would hold the
-            # connection for so long.
+            # Read the refusal first, so that the connection is free. To get other credentials, the client may ask the
+            # user, which may take minutes.
             refusal = await read_refusal(response)
             refused, credentials = credentials, await self._credentials(method, target)
             # Another refused request may have obtained new credentials in the meantime. Then use those.

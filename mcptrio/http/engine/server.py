@@ -114,7 +114,7 @@ async def run_engine(
 
 
 HTTP2Handler: TypeAlias = Callable[[HTTPConnection], Awaitable[None]]
-"""Serves a connection until it ends, and contains the exceptions that a client can cause."""
+"""Serves a connection until it ends, and handles the exceptions that a client can cause."""
 
 
 @frozen

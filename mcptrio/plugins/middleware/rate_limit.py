@@ -28,8 +28,8 @@ from mcptrio.plugins.setup import PluginSetup
 __all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
 
 _MAX_CALLERS = 10_000
-"""The number of principals that have counters, and of anonymous sessions that do. Above it, the counters of the least
-recently seen principal or session are dropped."""
+"""Maximum number of principals with counters, and separately of anonymous sessions with counters. Above it, the
+counters of the least recently seen principal or session are dropped."""
 _MAX_NAMES = 256
 """Tools, prompts and resources of one caller with counters of their own. Further ones share one counter."""
 ORDER = -100

@@ -56,7 +56,7 @@ class _TooDeep(Exception):
 
 
 def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], depth: int) -> frozenset[str]:
-    """Return the JSON types of the values that a schema may admit, rather too many than too few.
+    """Return the JSON types of the values that a schema may admit: perhaps too many, never too few.
 
     Args:
         known: The types of the references read so far, so that each is followed once.

@@ -33,7 +33,7 @@ def _lower_primitive(name: str, schema: Any) -> Any:
     if schema.get("type") == "array":
         # Without the field, the form would ask another question.
         raise LocalProtocolError(
-            f"expected a form that the client can show, got a choice of several at `requestedSchema.properties.{name}`"
+            f"expected a form that the client can show, got a multiple choice at `requestedSchema.properties.{name}`"
             " (not before revision 2025-11-25)"
         )
     lowered = dict(schema)

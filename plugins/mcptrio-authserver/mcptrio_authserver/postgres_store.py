@@ -67,7 +67,7 @@ DELETE FROM records WHERE number IN (
 )
 """
 _DELETE: Final = "DELETE FROM records WHERE kind = %s AND key = %s"
-# A record that a transaction is just renewing is skipped.
+# A record that a transaction is renewing at the same time is skipped.
 _EXPIRE: Final = """
 DELETE FROM records WHERE number IN (
     SELECT number FROM records WHERE until <= %s LIMIT %s FOR UPDATE SKIP LOCKED
@@ -117,7 +117,7 @@ class PostgresStore:
     # Private
 
     async def _in_thread(self, work: Callable[[Connection, _Progress], T]) -> T:
-        # A thread cannot be cancelled, so the watcher of its deadline lives as long as it.
+        # A thread cannot be cancelled, so the watcher of its deadline runs until the thread ends.
         async with trio.open_nursery() as nursery:
             nursery.cancel_scope.shield = True
             nursery.start_soon(enforce_deadlines, [self._link])
@@ -131,7 +131,8 @@ class PostgresStore:
         try:
             return self._link.use(lambda connection: work(connection, progress))
         except psycopg.Error as error:
-            # The connection has ended while it was idle, for example because the database was restarted.
+            # Repeat the work below only if the connection ended while it was idle, for example because the database was
+            # restarted.
             if progress.has_begun or not is_connection_lost(error):
                 raise store_failed(self._link.address, error) from error
         try:

@@ -119,7 +119,7 @@ def main() -> None:
     if MODE == "never-starts":
         time.sleep(600)
     if MODE == "child":
-        # It stays in the group and ignores the end of the input.
+        # The child stays in the process group and ignores the end of the input.
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     if MODE == "noisy":
         sys.stderr.write("x" * 1_000_000)

@@ -84,7 +84,7 @@ async def record(site: Site, client: str) -> None:
         while not (found := [each for each in site.server.status.sessions if each.client == client]):  # noqa: ASYNC110
             await trio.sleep(0.05)
         await site.note("record", session=str(found[0].number))
-        while 'id="m-2"' not in (await site.get("wire")).text:  # noqa: ASYNC110 - the page has no event
+        while 'id="m-2"' not in (await site.get("wire")).text:  # noqa: ASYNC110 - the page has no Trio event
             await trio.sleep(0.05)
 
 
@@ -109,7 +109,7 @@ async def until_slow(site: Site, count: int) -> None:
         return sum(is_slow(request) for each in site.server.status.sessions for request in each.requests)
 
     with trio.fail_after(60):
-        while slow() < count:  # noqa: ASYNC110 - time has no event
+        while slow() < count:  # noqa: ASYNC110 - only time passes
             await trio.sleep(0.2)
 
 

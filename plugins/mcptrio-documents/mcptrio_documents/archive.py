@@ -30,7 +30,7 @@ class Archive:
     """An opened ZIP archive.
 
     Raises:
-        UnreadableDocument: the archive is damaged, encrypted, or too large when unpacked.
+        UnreadableDocument: The archive is damaged, encrypted, or too large when unpacked.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -57,7 +57,7 @@ class Archive:
         """Return the beginning of a member.
 
         Raises:
-            UnreadableDocument: the member does not exist or is damaged.
+            UnreadableDocument: The member does not exist or is damaged.
         """
         try:
             with self._zip.open(name) as member:
@@ -76,7 +76,7 @@ def parse_xml(data: bytes, name: str) -> Any:
     """Parse XML without entities, DTDs or the network, to a depth of 256 elements.
 
     Raises:
-        UnreadableDocument: the XML is not well-formed.
+        UnreadableDocument: The XML is not well-formed.
     """
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
     try:

@@ -33,7 +33,7 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
     """Read a book. Its chapters are the documents of its spine.
 
     Raises:
-        UnreadableDocument: the file is damaged.
+        UnreadableDocument: The file is damaged.
     """
     archive = Archive(data)
     root = archive.xml(_CONTAINER).find(".//{*}rootfile")
@@ -63,7 +63,7 @@ def read_odt(data: bytes, order: ConversionOrder) -> PagedDocument:
     """Read a text document. Its sections begin at headings.
 
     Raises:
-        UnreadableDocument: the file is damaged or encrypted.
+        UnreadableDocument: The file is damaged or encrypted.
     """
     archive = Archive(data)
     if archive.has("META-INF/manifest.xml") and b":encryption-data" in archive.read("META-INF/manifest.xml"):

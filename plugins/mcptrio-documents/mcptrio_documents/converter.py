@@ -79,7 +79,7 @@ class DocumentConverter:
             name: The file name, for messages. HTML and CSV are recognised by its ending.
 
         Raises:
-            ToolError: the document is damaged, protected, of another kind, or exceeds a limit; the message has the
+            ToolError: The document is damaged, protected, of another kind, or exceeds a limit; the message has the
                 reason.
         """
         config = self._config

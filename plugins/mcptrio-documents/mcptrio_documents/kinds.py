@@ -19,7 +19,7 @@ def kind_of(data: bytes, name: str) -> str:
     """Return one of :data:`ENDINGS`, with ``html`` and ``csv`` for their variants.
 
     Raises:
-        UnreadableDocument: the file is not a document that can be converted.
+        UnreadableDocument: The file is not a document that can be converted.
     """
     head = data[:_PDF_HEADER]
     ending = name.rpartition(".")[2].lower() if "." in name else ""

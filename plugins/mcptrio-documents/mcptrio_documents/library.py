@@ -52,7 +52,7 @@ class DocumentLibrary:
         """Return the document at a path.
 
         Raises:
-            ToolError: the path is not allowed or does not exist, or the document cannot be converted.
+            ToolError: The path is not allowed or does not exist, or the document cannot be converted.
         """
         sandbox = await self.access.sandbox(ctx)
         opened = await self.access.run(sandbox, path, lambda: self._open(sandbox, path))

@@ -25,9 +25,10 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 
 
 def read_pdf(data: bytes, order: ConversionOrder) -> PagedDocument:
-    """
+    """Convert a PDF to text, page by page.
+
     Raises:
-        UnreadableDocument: the file has a password or is damaged.
+        UnreadableDocument: The file has a password or is damaged.
     """
     try:
         pdf = pypdfium2.PdfDocument(data)

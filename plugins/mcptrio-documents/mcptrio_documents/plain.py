@@ -29,7 +29,7 @@ def read_csv(data: bytes, order: ConversionOrder) -> PagedDocument:
     """Read a table in UTF-8, UTF-16 with a byte order mark, or Windows-1252, with any usual delimiter.
 
     Raises:
-        UnreadableDocument: a field is longer than a million characters.
+        UnreadableDocument: A field is longer than a million characters.
     """
     text = _decode(data)
     parts = PartCollector(order)

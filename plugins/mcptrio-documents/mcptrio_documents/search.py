@@ -35,7 +35,7 @@ def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], No
         checkpoint: A function that is called for each part, and raises after a cancellation.
 
     Raises:
-        ToolError: the query is empty or too long.
+        ToolError: The query is empty or too long.
     """
     words = query.split()
     if not words or len(query) > _MAX_QUERY_CHARS:

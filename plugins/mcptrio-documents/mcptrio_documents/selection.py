@@ -21,7 +21,7 @@ def selected_parts(document: PagedDocument, pages: str) -> list[int]:
     """Return the indexes of the parts that a selection names, in its order; all of them if it is empty.
 
     Raises:
-        ToolError: the text is not a valid selection, or a number is out of range.
+        ToolError: The text is not a valid selection, or a number is out of range.
     """
     count = len(document.parts)
     if not pages.strip():

@@ -52,7 +52,7 @@ async def simulate_logging(
     """Log one message at every level, in several rounds; the client receives those at its log level or above.
 
     Args:
-        rounds: How often.
+        rounds: How often to log all levels.
         interval: Seconds between two messages.
     """
     for _ in range(rounds):
@@ -71,13 +71,13 @@ async def trigger_resource_updates(
     """Notify the subscribers of test://watched-resource several times that it has changed.
 
     Args:
-        count: How often.
-        interval: Seconds between two.
+        count: The number of notifications.
+        interval: Seconds between two notifications.
     """
     for _ in range(count):
         ctx.notify_resource_updated("test://watched-resource")
         await trio.sleep(interval)
-    return f"Told the subscribers {count} times"
+    return f"Notified the subscribers {count} times"
 
 
 @tool(name="simulate-research-query", title="Research", read_only=True)

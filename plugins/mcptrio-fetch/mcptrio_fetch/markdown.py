@@ -48,7 +48,7 @@ def write_markdown(html: str, url: str) -> Article:
     """Return the article of a page as Markdown with absolute links; all of its text if no article is found.
 
     Raises:
-        trio.Cancelled: the call was cancelled.
+        trio.Cancelled: The call was cancelled.
     """
     with _cancellable():
         tree = _parse(html, url)
@@ -77,7 +77,7 @@ def find_links(html: str, url: str) -> list[PageLink]:
     """Return the http and https links of a page, absolute, each once, in the order of the page.
 
     Raises:
-        trio.Cancelled: the call was cancelled.
+        trio.Cancelled: The call was cancelled.
     """
     with _cancellable():
         tree = _parse(html, url)

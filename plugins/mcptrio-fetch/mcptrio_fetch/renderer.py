@@ -97,6 +97,6 @@ def _notes(is_complete: bool) -> tuple[str, ...]:
 
 
 def _links(page: FetchedPage, limit: int) -> list[PageLink]:
-    from .markdown import find_links  # as above
+    from .markdown import find_links  # slow, as in _render()
 
     return find_links(decode_text(page.body, page.charset, is_complete=page.is_complete)[:limit], page.url)

@@ -74,7 +74,7 @@ class FileAccess:
         """Return the folders that this call may access.
 
         Raises:
-            ToolError: there are none; the message says how to configure some.
+            ToolError: There are none; the message says how to configure some.
         """
         config = self.config
         sandbox = config.sandbox()
@@ -114,8 +114,8 @@ class FileAccess:
             work: Must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
-            PathNotFound: something does not exist; the message suggests names that do.
-            ToolError: the file system did not answer in time, or too many calls wait for this folder.
+            PathNotFound: Something does not exist; the message suggests names that do.
+            ToolError: The file system did not answer in time, or too many calls wait for this folder.
         """
 
         def work_with_suggestion() -> _T:

@@ -102,7 +102,7 @@ class ContentSearch:
         """Search for about ``seconds``. Return True if the search must be continued.
 
         Raises:
-            ToolError: the start does not exist or may not be read, the cursor is invalid, or the expression takes too
+            ToolError: The start does not exist or may not be read, the cursor is invalid, or the expression takes too
                 long.
         """
         until = time.monotonic() + seconds

@@ -73,7 +73,7 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
         path: The name of the file in the diff.
 
     Raises:
-        ToolError: there are too many edits, or the old text of an edit is empty or not found; the message names the
+        ToolError: There are too many edits, or the old text of an edit is empty or not found; the message names the
             edit.
     """
     if len(edits) > MAX_EDITS:

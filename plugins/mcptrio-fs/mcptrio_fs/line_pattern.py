@@ -59,7 +59,7 @@ class LinePattern(Struct, frozen=True):
         """Compile a pattern.
 
         Raises:
-            ToolError: the pattern is empty, too long, contains a line end, or is not a valid regular expression.
+            ToolError: The pattern is empty, too long, contains a line end, or is not a valid regular expression.
         """
         import regex  # only searches need it
 
@@ -86,7 +86,7 @@ class LinePattern(Struct, frozen=True):
         """Yield the index of each matching line, from the index ``first`` on, and the column of its match.
 
         Raises:
-            ToolError: the expression takes too long on a line.
+            ToolError: The expression takes too long on a line.
         """
         at = number = 0
         while at <= len(text):

@@ -72,7 +72,7 @@ def list_entries(
     """Return a page of the entries of a directory, in order of name, or of size with the largest first.
 
     Raises:
-        ToolError: the directory does not exist, or it has more than ``MAX_DIRECTORY_ENTRIES`` entries.
+        ToolError: The directory does not exist, or it has more than ``MAX_DIRECTORY_ENTRIES`` entries.
     """
     entries, _ = scan_start(sandbox, path, sizes=sizes, checkpoint=checkpoint)
     if largest_first:
@@ -95,7 +95,7 @@ def scan_start(
     """Return the entries of the directory at which a walk starts, and its resolved path.
 
     Raises:
-        ToolError: as ``list_entries``.
+        ToolError: As ``list_entries``.
     """
     with sandbox.open_directory(path) as (descriptor, location):
         try:

@@ -46,7 +46,7 @@ def resolve(path: str) -> str:
     """Return the absolute path with every symbolic link resolved; missing components are kept.
 
     Raises:
-        PathChanged: a symbolic link was replaced between its check and its reading.
+        PathChanged: A symbolic link was replaced between its check and its reading.
     """
     try:
         return os.path.realpath(path)
@@ -60,8 +60,8 @@ def open_for_traversal(real: str) -> int:
     """Open a directory component by component, starting at ``/``; the caller closes the descriptor.
 
     Raises:
-        OSError: see open(2).
-        PathChanged: the path has changed since it was resolved.
+        OSError: See open(2).
+        PathChanged: The path has changed since it was resolved.
     """
     directory = os.open("/", _TRAVERSE_FLAGS)
     try:
@@ -98,8 +98,8 @@ def open_regular(real: str) -> int:
     """Open a regular file to read it; the caller closes the descriptor.
 
     Raises:
-        ToolError: the path is a directory, a device, a pipe or a socket.
-        OSError: as ``open_for_traversal``.
+        ToolError: The path is a directory, a device, a pipe or a socket.
+        OSError: As ``open_for_traversal``.
     """
     parent, name = os.path.split(real)
     directory = open_for_traversal(parent)

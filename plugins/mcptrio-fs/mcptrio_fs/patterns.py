@@ -43,7 +43,7 @@ class GlobPattern(Struct, frozen=True):
         """Compile a glob.
 
         Raises:
-            ToolError: the pattern is empty or too long, its braces expand to too many alternatives, or an extended glob
+            ToolError: The pattern is empty or too long, its braces expand to too many alternatives, or an extended glob
                 is too long or too deep.
         """
         if not text or "\0" in text:

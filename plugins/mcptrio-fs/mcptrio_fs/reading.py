@@ -69,7 +69,7 @@ def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoin
     A part that is cut ends after a line end if one is near, else after a whole character.
 
     Raises:
-        ToolError: the path is not a regular file that may be read, or the file is binary.
+        ToolError: The path is not a regular file that may be read, or the file is binary.
     """
     with _open_text(sandbox, path) as (descriptor, status):
         data = read_at(descriptor, offset, limit + 1, checkpoint)
@@ -87,7 +87,7 @@ def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: in
         first: The number of a line, from 1.
 
     Raises:
-        ToolError: as ``read_text``; or the file has fewer lines.
+        ToolError: As ``read_text``; or the file has fewer lines.
     """
     with _open_text(sandbox, path) as (descriptor, status):
         offset = _start_of_line(descriptor, first, path, checkpoint)
@@ -116,7 +116,7 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
     """Return the last lines, without the line end of the last one.
 
     Raises:
-        ToolError: as ``read_text``.
+        ToolError: As ``read_text``.
     """
     with _open_text(sandbox, path) as (descriptor, status):
         size = status.st_size
@@ -153,7 +153,7 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
     """Return a whole file.
 
     Raises:
-        ToolError: the path is not a regular file that may be read, or the file has more than ``limit`` bytes.
+        ToolError: The path is not a regular file that may be read, or the file has more than ``limit`` bytes.
     """
     with sandbox.open_file(path) as (descriptor, status, location):
         if status.st_size <= limit:

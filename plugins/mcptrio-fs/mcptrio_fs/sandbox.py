@@ -122,7 +122,7 @@ class Sandbox(Struct, frozen=True):
         """Return the absolute, normalised form of a path, with symbolic links as typed.
 
         Raises:
-            AccessDenied: the normalised path is outside the folders, or the text is not a valid path.
+            AccessDenied: The normalised path is outside the folders, or the text is not a valid path.
         """
         return _retry_while_changing(path, lambda: self._absolute(path))
 
@@ -130,7 +130,7 @@ class Sandbox(Struct, frozen=True):
         """Resolve and check a path; it need not exist.
 
         Raises:
-            AccessDenied: the path is outside the allowed folders, possibly through ``..`` or a symbolic link, or it
+            AccessDenied: The path is outside the allowed folders, possibly through ``..`` or a symbolic link, or it
                 matches a deny pattern.
         """
         return self._run_resolved(path, lambda location: location)
@@ -148,8 +148,8 @@ class Sandbox(Struct, frozen=True):
                 checked as well.
 
         Raises:
-            PathNotFound: the directory does not exist.
-            AccessDenied: see ``locate``; or ``path`` is an allowed folder itself.
+            PathNotFound: The directory does not exist.
+            AccessDenied: See ``locate``; or ``path`` is an allowed folder itself.
         """
         directory, name, location = self._run_resolved(path, lambda location: self._step_to_parent(location, follow))
         try:
@@ -162,8 +162,8 @@ class Sandbox(Struct, frozen=True):
         """Open a regular file for reading, and yield its descriptor, status and path.
 
         Raises:
-            PathNotFound: the file does not exist.
-            ToolError: the path is a directory, a device, a pipe or a socket.
+            PathNotFound: The file does not exist.
+            ToolError: The path is a directory, a device, a pipe or a socket.
         """
         descriptor, location = self._run_resolved(path, lambda location: (open_regular(location.real), location))
         try:
@@ -176,8 +176,8 @@ class Sandbox(Struct, frozen=True):
         """Open a directory for listing, and yield its descriptor and path.
 
         Raises:
-            PathNotFound: the directory does not exist.
-            ToolError: the path is not a directory.
+            PathNotFound: The directory does not exist.
+            ToolError: The path is not a directory.
         """
         descriptor, location = self._run_resolved(path, lambda location: (open_listing(location.real), location))
         try:
@@ -189,7 +189,7 @@ class Sandbox(Struct, frozen=True):
         """Return the status of a file or directory, and its path.
 
         Raises:
-            PathNotFound: the path does not exist.
+            PathNotFound: The path does not exist.
         """
         return self._run_resolved(path, lambda location: (stat_resolved(location.real), location))
 
@@ -201,7 +201,7 @@ class Sandbox(Struct, frozen=True):
         """Make a directory and its missing parents, as ``mkdir -p`` does, below an allowed folder.
 
         Raises:
-            ToolError: a component exists but is not a directory, or the allowed folder does not exist.
+            ToolError: A component exists but is not a directory, or the allowed folder does not exist.
         """
         return self._run_resolved(path, self._make_directories)
 

@@ -69,7 +69,7 @@ class Search:
         """Continue the walk for about ``seconds``. Return True if it must be continued.
 
         Raises:
-            ToolError: the start is not a directory, or may not be listed.
+            ToolError: The start is not a directory, or may not be listed.
         """
         until = time.monotonic() + seconds
         if not self._real:

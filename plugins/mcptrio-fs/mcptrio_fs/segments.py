@@ -49,7 +49,7 @@ def compile_segment(segment: str, ignore_case: bool) -> SegmentPattern:
     """Compile a segment other than ``**``.
 
     Raises:
-        ToolError: a segment with an extended glob is too long, or they are nested too deep.
+        ToolError: A segment with an extended glob is too long, or they are nested too deep.
     """
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
     nodes = _parse(segment, 0)

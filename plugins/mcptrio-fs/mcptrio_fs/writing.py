@@ -41,7 +41,7 @@ def write(
         durable: Return after the data is on the disk.
 
     Raises:
-        ToolError: the directory does not exist, or the path exists but is not a writable regular file.
+        ToolError: The directory does not exist, or the path exists but is not a writable regular file.
     """
     with _translate_errors(path), sandbox.open_parent(path) as parent:
         before = _existing_status(parent, path)
@@ -62,7 +62,7 @@ def append(
         durable: As for ``write``.
 
     Raises:
-        ToolError: as ``write``; or the file would be too large; or it has another hard link, which may be outside the
+        ToolError: As ``write``; or the file would be too large; or it has another hard link, which may be outside the
             allowed folders.
     """
     with _translate_errors(path), sandbox.open_parent(path) as parent:
@@ -110,7 +110,7 @@ def replace(
         durable: As for ``write``.
 
     Raises:
-        ToolError: the file has changed since then, and nothing is written.
+        ToolError: The file has changed since then, and nothing is written.
     """
     with _translate_errors(path), sandbox.open_parent(path) as parent:
         before = _existing_status(parent, path)
@@ -123,7 +123,7 @@ def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpo
     """Move a file, directory or symbolic link to a path that does not exist.
 
     Raises:
-        ToolError: the source does not exist, the destination does, or a directory would have to be copied to another
+        ToolError: The source does not exist, the destination does, or a directory would have to be copied to another
             file system.
     """
     with (

@@ -102,7 +102,7 @@ class GitAccess:
         """Open a repository for one call, with the timeout of its kind. Only one call at a time may change it.
 
         Raises:
-            ToolError: the repository is not allowed, git is missing, or the timeout has expired.
+            ToolError: The repository is not allowed, git is missing, or the timeout has expired.
         """
         async with self._within_timeout(kind):
             repository, stamp = await trio.to_thread.run_sync(self._find, repo_path, limiter=ctx.server.threads)
@@ -124,7 +124,7 @@ class GitAccess:
         """Open a folder in which git creates a repository from a remote.
 
         Raises:
-            ToolError: git is missing, or the timeout has expired.
+            ToolError: Git is missing, or the timeout has expired.
         """
         async with self._within_timeout(Kind.NETWORK):
             binary = await self.binary(ctx)
@@ -137,7 +137,7 @@ class GitAccess:
         """Return the path and version of git. The first successful search is cached.
 
         Raises:
-            ToolError: git was not found, or is too old.
+            ToolError: Git was not found, or is too old.
         """
         if self._binary is None:
             path = await trio.to_thread.run_sync(find_git, self.config.git, limiter=ctx.server.threads)
@@ -231,7 +231,7 @@ class RepositoryWork:
             include other files, or set a work tree, whose path may contain links.
 
         Raises:
-            ToolError: the configuration sets another work tree.
+            ToolError: The configuration sets another work tree.
         """
         arguments = ("config", "-z", "--show-scope", "--get-regexp", _CHECKED_SETTINGS)
         output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
@@ -282,7 +282,7 @@ class RepositoryWork:
             codes: The exit codes that mean success.
 
         Raises:
-            ToolError: the command failed; the error has git's message.
+            ToolError: The command failed; the error has git's message.
         """
         self.progress.what = f"git {arguments[0]}"
         command = GitCommand(
@@ -310,7 +310,7 @@ class RepositoryWork:
         """Return the id of the commit that a revision names, or with ``with_path`` that of any object.
 
         Raises:
-            ToolError: the revision is invalid or does not exist.
+            ToolError: The revision is invalid or does not exist.
         """
         [git_object] = await self.resolve_all((revision, where), with_path=with_path)
         return git_object.id
@@ -322,7 +322,7 @@ class RepositoryWork:
             revisions: Pairs of a revision and its argument.
 
         Raises:
-            ToolError: a revision is invalid or does not exist.
+            ToolError: A revision is invalid or does not exist.
         """
         names = [check_revision(revision, where, with_path=with_path) for revision, where in revisions]
         git_objects = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
@@ -365,7 +365,7 @@ class RepositoryWork:
             prefix: ``refs/heads/`` or ``refs/tags/``.
 
         Raises:
-            ToolError: git does not allow this name.
+            ToolError: Git does not allow this name.
         """
         check_name(name, where)
         output = await self.git("check-ref-format", prefix + name, kind=Kind.READ, codes=(0, 1))

@@ -52,7 +52,7 @@ def check_option_value(value: str, where: str) -> str:
     """Return the value of an option, which must have no leading dash and no control characters.
 
     Raises:
-        ToolError: the value is invalid or too long.
+        ToolError: The value is invalid or too long.
     """
     if value.startswith("-") or len(value) > _MAX_PLAIN_CHARS or re.search(_CONTROL, value):
         raise ToolError(
@@ -69,7 +69,7 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
         with_path: True to allow ``rev:path`` as well.
 
     Raises:
-        ToolError: the text cannot be a revision.
+        ToolError: The text cannot be a revision.
     """
     if not value or value[0] in "-^" or len(value) > _MAX_REVISION_CHARS or re.search(_CONTROL, value):
         raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' at `{where}`, got {_quote(value)}")
@@ -82,7 +82,7 @@ def check_message(value: str, where: str) -> str:
     """Return the message of a commit or tag, which git reads from its standard input.
 
     Raises:
-        ToolError: the message is empty, too long, or contains NUL.
+        ToolError: The message is empty, too long, or contains NUL.
     """
     if not value.strip() or len(value) > _MAX_MESSAGE_CHARS or "\0" in value:
         raise ToolError(f"expected a message of 1 to {_MAX_MESSAGE_CHARS} characters without NUL at `{where}`")
@@ -93,7 +93,7 @@ def check_name(value: str, where: str) -> str:
     """Return the name of a branch or tag. Git checks its further rules.
 
     Raises:
-        ToolError: the text cannot be a name.
+        ToolError: The text cannot be a name.
     """
     if not value or value.startswith("-") or len(value) > 250 or re.search(_CONTROL, value) or "@{" in value:
         raise ToolError(f"expected the name of a branch or tag at `{where}`, got {_quote(value)}")
@@ -104,7 +104,7 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
     """Return the paths relative to the root, for git's arguments after ``--``.
 
     Raises:
-        ToolError: there are too many paths, or a path is too long, leads out of the work tree, or begins with ``:``,
+        ToolError: There are too many paths, or a path is too long, leads out of the work tree, or begins with ``:``,
             which would be magic.
     """
     if len(paths) > _MAX_PATHS:
@@ -127,7 +127,7 @@ def check_line_range(value: str, paths: Sequence[str]) -> str:
     """Return the option with which ``git log`` follows lines or a function of a checked path.
 
     Raises:
-        ToolError: the value is neither a range nor a name, or there is not exactly one path.
+        ToolError: The value is neither a range nor a name, or there is not exactly one path.
     """
     is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", value) is not None
     if not is_name and not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
@@ -143,7 +143,7 @@ def parse_cursor(cursor: str) -> int:
     """Return the number of entries before a page. The cursor is this number as text.
 
     Raises:
-        ToolError: the cursor is invalid.
+        ToolError: The cursor is invalid.
     """
     if not cursor:
         return 0

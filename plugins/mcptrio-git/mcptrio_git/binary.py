@@ -34,7 +34,7 @@ def find_git(command: str) -> str:
     """Return the absolute path of the command. Blocks.
 
     Raises:
-        ToolError: the command was not found.
+        ToolError: The command was not found.
     """
     path = shutil.which(os.path.expanduser(command))
     if path is None:
@@ -46,7 +46,7 @@ def read_version(output: str) -> tuple[int, int]:
     """Return the version in the output of ``git version``.
 
     Raises:
-        ToolError: the version is too old, or the command is not git.
+        ToolError: The version is too old, or the command is not git.
     """
     match = re.match(_VERSION, output)
     version = (int(match[1]), int(match[2])) if match else None

@@ -212,9 +212,10 @@ async def _stash(work: RepositoryWork, index: int) -> str:
 
 
 async def _wanted_stash(work: RepositoryWork, index: int) -> str:
-    """
+    """Return the commit of a stash.
+
     Raises:
-        ToolError: the stash does not exist.
+        ToolError: The stash does not exist.
     """
     commit = await _stash(work, index)
     if not commit:

@@ -112,9 +112,10 @@ _REMOVE_TIMEOUT = 60.0
 
 
 def check_url(url: str, config: Config) -> None:
-    """
+    """Check the URL of a repository to clone.
+
     Raises:
-        ToolError: the text is not a URL of an allowed protocol, or has a password.
+        ToolError: The text is not a URL of an allowed protocol, or has a password.
     """
     if len(url) > _MAX_URL_CHARS:
         raise ToolError(f"expected a URL of at most {_MAX_URL_CHARS} characters at `url`, got {len(url)}")

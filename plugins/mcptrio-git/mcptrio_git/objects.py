@@ -45,7 +45,7 @@ async def show(work: RepositoryWork, git_object: GitObject, *, path: str, start:
         limit: Maximum size of the part in bytes.
 
     Raises:
-        ToolError: the file is not text.
+        ToolError: The file is not text.
     """
     header = ""
     if git_object.kind == "tag":

@@ -86,7 +86,7 @@ async def run(command: GitCommand, listener: Listener) -> Output:
     """Run a command until it ends or its output exceeds the limit.
 
     Raises:
-        ToolError: the command cannot be started.
+        ToolError: The command cannot be started.
     """
     try:
         process = start_process(command.argv, env=command.env, cwd=command.cwd, dies_with_us=command.dies_with_us)

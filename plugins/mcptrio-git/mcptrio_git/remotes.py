@@ -239,9 +239,10 @@ def _upload_pack_option(work: RepositoryWork) -> tuple[str, ...]:
 
 
 async def _check_remote(work: RepositoryWork, remote: str) -> None:
-    """
+    """Check that the repository has a remote of this name.
+
     Raises:
-        ToolError: the repository has no remote of this name.
+        ToolError: The repository has no remote of this name.
     """
     names = (await work.text("remote")).splitlines()
     if remote not in names:

@@ -1,7 +1,8 @@
 """Finds an allowed repository by path or name.
 
-Every call begins with it, in a thread. A repository consists of a work tree and its data, and both must be allowed.
-Links between them (``.git`` as a link or a file, ``commondir``) are followed and checked before git runs there.
+Every tool call begins with this search, in a thread. A repository consists of a work tree and its data, and both
+must be allowed. Links between them (``.git`` as a link or a file, ``commondir``) are followed and checked before git
+runs there.
 
 A user who can write to the data of an allowed repository (``.git/objects/info/alternates``, ``.git/config``) is
 trusted, as git does, with the exceptions in ``environment``.
@@ -92,7 +93,7 @@ class Repositories:
             name_or_path: A name as in ``names``, or an absolute path. An empty text and ``.`` mean the only repository.
 
         Raises:
-            UnknownRepository: the repository does not exist or is not allowed.
+            UnknownRepository: The repository does not exist or is not allowed.
         """
         if not self._paths:
             raise UnknownRepository(NO_REPOSITORY)
@@ -239,10 +240,11 @@ def _is_worktree(repository: Repository) -> bool:
 
 
 def _first_line(path: str) -> str:
-    """
+    """Return the content of a file that contains one path.
+
     Raises:
-        OSError: the file cannot be read.
-        ValueError: the file is not text, or too long.
+        OSError: The file cannot be read.
+        ValueError: The file is not text, or too long.
     """
     with open(path, "rb") as file:
         data = file.read(_MAX_GIT_FILE_BYTES + 1)

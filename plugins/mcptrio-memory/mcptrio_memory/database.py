@@ -54,7 +54,7 @@ class MemoryDatabase:
         """Run a function in a transaction, and return its result after the commit.
 
         Raises:
-            MemoryUnavailable: the transaction failed, and nothing was changed.
+            MemoryUnavailable: The transaction failed, and nothing was changed.
         """
         async with self._write_lock:
             deadline = trio.current_time() + self._busy_timeout
@@ -72,7 +72,7 @@ class MemoryDatabase:
         """Run a function on a snapshot of the committed data.
 
         Raises:
-            MemoryUnavailable: the file cannot be read.
+            MemoryUnavailable: The file cannot be read.
         """
         async with self._read_limiter:
             # The limiter admits as many calls as there are connections.
@@ -99,7 +99,7 @@ async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> A
         busy_timeout: Seconds that a change waits for other processes.
 
     Raises:
-        MemoryUnavailable: the database cannot be opened.
+        MemoryUnavailable: The database cannot be opened.
     """
     limiter = trio.CapacityLimiter(1)
     database = await trio.to_thread.run_sync(_open, path, max_bytes, busy_timeout, limiter=limiter)

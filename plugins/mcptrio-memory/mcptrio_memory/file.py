@@ -82,7 +82,7 @@ def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Con
         busy_timeout: Seconds to wait for another process.
 
     Raises:
-        MemoryUnavailable: the file cannot be opened, belongs to another program, or was created by a newer version.
+        MemoryUnavailable: The file cannot be opened, belongs to another program, or was created by a newer version.
     """
     try:
         _create_file(path)
@@ -105,7 +105,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     """Return a connection for reading. :func:`open_file` must have created the tables.
 
     Raises:
-        MemoryUnavailable: the file cannot be opened.
+        MemoryUnavailable: The file cannot be opened.
     """
     try:
         connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)

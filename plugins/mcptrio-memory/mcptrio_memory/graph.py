@@ -76,7 +76,7 @@ class GraphEditor:
         """Create the missing entities, and return them. Repeated observations count once.
 
         Raises:
-            ToolError: an entity has too many observations.
+            ToolError: An entity has too many observations.
         """
         created: list[Entity] = []
         for new in entities:
@@ -101,7 +101,7 @@ class GraphEditor:
             allow_dangling: The entities of a relation need not exist.
 
         Raises:
-            ToolError: an entity does not exist, and nothing is created.
+            ToolError: An entity does not exist, and nothing is created.
         """
         created: list[Relation] = []
         for relation in relations:
@@ -121,7 +121,7 @@ class GraphEditor:
         """Add the missing observations, and return them by entity.
 
         Raises:
-            ToolError: an entity does not exist, or would have too many observations; nothing is added.
+            ToolError: An entity does not exist, or would have too many observations; nothing is added.
         """
         results: list[AddedObservations] = []
         for addition in additions:

@@ -144,7 +144,7 @@ async def import_once(database: MemoryDatabase, config: Config, limits: MemoryLi
     """Import ``import_file`` into ``namespace`` unless this was done before; log invalid lines.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: The file cannot be read.
     """
     path = config.import_path()
     if path is None or await database.read(partial(_was_imported, config.namespace, str(path))):

@@ -26,9 +26,10 @@ class MemoryLimits:
     config: Config
 
     def check_count(self, items: Sequence[Any], where: str) -> None:
-        """
+        """Check the number of items in one call.
+
         Raises:
-            ToolError: there are too many items for one call.
+            ToolError: There are too many items for one call.
         """
         if len(items) > self.config.max_items:
             raise ToolError(
@@ -36,35 +37,39 @@ class MemoryLimits:
             )
 
     def check_entity(self, entity: NewEntity, where: str) -> None:
-        """
+        """Check the texts of a new entity, and the number of its observations.
+
         Raises:
-            ToolError: a text is too long or contains NUL or a lone surrogate, or there are too many observations.
+            ToolError: A text is too long or contains NUL or a lone surrogate, or there are too many observations.
         """
         self.check_name(entity.name, f"{where}.name")
         self._check(entity.entity_type, self.config.max_name, f"{where}.entity_type")
         self._check_observations(entity.observations, f"{where}.observations")
 
     def check_relation(self, relation: Relation, where: str) -> None:
-        """
+        """Check the names in a relation.
+
         Raises:
-            ToolError: a text is empty, too long, or contains NUL or a lone surrogate.
+            ToolError: A text is empty, too long, or contains NUL or a lone surrogate.
         """
         self.check_name(relation.source, f"{where}.from")
         self.check_name(relation.target, f"{where}.to")
         self.check_name(relation.relation_type, f"{where}.relation_type")
 
     def check_addition(self, addition: NewObservations, where: str) -> None:
-        """
+        """Check the texts and the number of observations to add to an entity.
+
         Raises:
-            ToolError: a text is too long or contains NUL or a lone surrogate, or there are too many observations.
+            ToolError: A text is too long or contains NUL or a lone surrogate, or there are too many observations.
         """
         self.check_name(addition.entity_name, f"{where}.entity_name")
         self._check_observations(addition.contents, f"{where}.contents")
 
     def check_name(self, name: str, where: str) -> None:
-        """
+        """Check the name of an entity or of a relation's type.
+
         Raises:
-            ToolError: the name is empty, too long, or contains NUL or a lone surrogate.
+            ToolError: The name is empty, too long, or contains NUL or a lone surrogate.
         """
         if not name:
             raise ToolError(f"expected a string at `{where}`, got an empty one")

@@ -69,7 +69,7 @@ class Memory:
         """Open the file inside the context, and import ``import_file``.
 
         Raises:
-            ConfigError: the file cannot be opened, or ``import_file`` cannot be imported.
+            ConfigError: The file cannot be opened, or ``import_file`` cannot be imported.
         """
         from .database import open_database  # this imports sqlite3 too
 
@@ -89,9 +89,10 @@ class Memory:
 
     @property
     def database(self) -> MemoryDatabase:
-        """
+        """The open database.
+
         Raises:
-            ToolError: the server is not open.
+            ToolError: The server is not open.
         """
         if self._database is None:
             raise ToolError("the memory is not open")
@@ -113,7 +114,7 @@ class Memory:
         """Return the same as :meth:`graph_name`, or raise the error that a tool reports.
 
         Raises:
-            ToolError: the caller may not name this namespace, or has none.
+            ToolError: The caller may not name this namespace, or has none.
         """
         config = self.config
         namespace = self.find_graph_name(ctx, request)
@@ -149,7 +150,7 @@ class Memory:
         """Run a read on one snapshot of the graphs.
 
         Raises:
-            MemoryUnavailable: the file cannot be read.
+            MemoryUnavailable: The file cannot be read.
         """
         return await self.database.read(work)
 
@@ -157,7 +158,7 @@ class Memory:
         """Change a graph in one transaction, and notify the subscribers.
 
         Raises:
-            ToolError: the change is impossible; nothing is changed.
+            ToolError: The change is impossible; nothing is changed.
         """
 
         def edit(statements: Statements) -> GraphChange[T]:

@@ -152,7 +152,7 @@ def read_page(
     """Return the page at a cursor.
 
     Raises:
-        ToolError: the cursor is invalid or belongs to another tool.
+        ToolError: The cursor is invalid or belongs to another tool.
     """
     page = GraphPage()
     start = _Cursor.decode(cursor, order.kind)

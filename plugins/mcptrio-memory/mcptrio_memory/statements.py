@@ -38,8 +38,8 @@ class Statements:
         """Run one statement.
 
         Raises:
-            CallCancelled: the caller was cancelled before the statement was run.
-            sqlite3.Error: the statement failed or was interrupted.
+            CallCancelled: The caller was cancelled before the statement was run.
+            sqlite3.Error: The statement failed or was interrupted.
         """
         if self._is_stopped:
             raise CallCancelled

@@ -74,7 +74,7 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
     """Return the body of an operation's requests; ``None`` if it has none.
 
     Raises:
-        DocumentError: a part of the request body is invalid.
+        DocumentError: A part of the request body is invalid.
     """
     if "requestBody" not in operation:
         return None
@@ -112,7 +112,7 @@ def encode_whole(body: Body, value: Any) -> bytes:
     """Encode a body of JSON, text or bytes.
 
     Raises:
-        ToolError: the value has the wrong type.
+        ToolError: The value has the wrong type.
     """
     where = body.argument
     if body.kind == "json":
@@ -126,7 +126,7 @@ def encode_form(body: Body, value: Any) -> bytes:
     """Encode a body as ``application/x-www-form-urlencoded``.
 
     Raises:
-        ToolError: the value is not an object, or nested too deeply for its style.
+        ToolError: The value is not an object, or nested too deeply for its style.
     """
     pairs: list[str] = []
     for name, item in _items(body, value):
@@ -150,7 +150,7 @@ def encode_parts(body: Body, value: Any) -> list[Part]:
     """Return the parts of ``multipart/form-data``, in the order of the value's fields.
 
     Raises:
-        ToolError: the value is not an object, or a file is not Base64.
+        ToolError: The value is not an object, or a file is not Base64.
     """
     parts: list[Part] = []
     for name, item in _items(body, value):

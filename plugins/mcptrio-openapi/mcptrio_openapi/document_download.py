@@ -25,7 +25,7 @@ async def fetch_document(api: Api, config: Config) -> Document:
     """Fetch and parse the document of an API.
 
     Raises:
-        DocumentError: the document could not be fetched, or is invalid.
+        DocumentError: The document could not be fetched, or is invalid.
     """
     assert api.url is not None
     connections = Connections(

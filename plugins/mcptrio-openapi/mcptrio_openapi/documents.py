@@ -50,7 +50,7 @@ class Document:
             pointer: The pointer of the reference, for the error.
 
         Raises:
-            DocumentError: the target is outside the document, or does not exist.
+            DocumentError: The target is outside the document, or does not exist.
         """
         if not isinstance(reference, str):
             raise DocumentError(join(pointer, "$ref"), f"expected a string, got {name_kind(reference)}")
@@ -76,7 +76,7 @@ class Document:
         """Return a value, or its target if it is a reference.
 
         Raises:
-            DocumentError: as for ``at``; or there are too many references, possibly in a circle.
+            DocumentError: As for ``at``; or there are too many references, possibly in a circle.
         """
         start = pointer
         for _ in range(_MAX_REFERENCES):
@@ -92,7 +92,7 @@ def read_document(data: bytes, *, url: str | None = None) -> Document:
     """Parse a document in JSON or YAML. The content decides which of them it is.
 
     Raises:
-        DocumentError: the data is neither JSON nor YAML, or not an OpenAPI document of version 3.0 to 3.2.
+        DocumentError: The data is neither JSON nor YAML, or not an OpenAPI document of version 3.0 to 3.2.
     """
     root = _parse(data)
     if not isinstance(root, Mapping):
@@ -114,7 +114,7 @@ def mapping(value: Any, pointer: str) -> Mapping[str, Any]:
     """Return a value that must be an object.
 
     Raises:
-        DocumentError: the value is not an object.
+        DocumentError: The value is not an object.
     """
     if not isinstance(value, Mapping):
         raise DocumentError(pointer, f"expected an object, got {name_kind(value)}")

@@ -95,9 +95,10 @@ KEYWORDS_BY_TYPE: dict[str, frozenset[str]] = {
 
 
 def check_simple_keyword(keyword: str, value: Any, pointer: str) -> None:
-    """
+    """Check the type of a keyword that contains no schemas.
+
     Raises:
-        DocumentError: the value has the wrong type for its keyword.
+        DocumentError: The value has the wrong type for its keyword.
     """
     if keyword in _COUNTS:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):

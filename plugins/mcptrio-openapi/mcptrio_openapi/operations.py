@@ -156,7 +156,7 @@ def read_operation(
         problems: A list to which problems with omitted parts are appended.
 
     Raises:
-        DocumentError: the operation cannot be called.
+        DocumentError: The operation cannot be called.
     """
     api = config.apis[name]
     schemas = Schemas(document, sending=True, max_description_chars=config.max_description // 3, problems=problems)
@@ -222,7 +222,7 @@ def _with_valid_path(
     """Check the path template, and drop path parameters that do not occur in it.
 
     Raises:
-        DocumentError: the template is invalid, or a variable has no parameter.
+        DocumentError: The template is invalid, or a variable has no parameter.
     """
     variables = _VARIABLE.findall(location.path)
     path_names = {each.name for each in parameters if each.location == "path"}

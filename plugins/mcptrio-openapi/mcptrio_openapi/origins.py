@@ -23,7 +23,7 @@ def origin_of(url: str) -> str:
     """Return ``scheme://host[:port]``, without the scheme's default port.
 
     Raises:
-        ValueError: the text is not an http or https URL with a host.
+        ValueError: The text is not an http or https URL with a host.
     """
     parts = _parse(url)
     host = (parts.hostname or "").lower()
@@ -33,9 +33,10 @@ def origin_of(url: str) -> str:
 
 
 def check_base_url(url: str, where: str) -> None:
-    """
+    """Check the configured base URL of an API.
+
     Raises:
-        ValueError: the text is not an http or https URL, or has a query, a fragment, a user or dot segments.
+        ValueError: The text is not an http or https URL, or has a query, a fragment, a user or dot segments.
     """
     parts = _split_setting(url, where)
     if parts.username is not None or parts.password is not None:
@@ -47,9 +48,10 @@ def check_base_url(url: str, where: str) -> None:
 
 
 def check_document_url(url: str, where: str) -> None:
-    """
+    """Check the configured URL of a document.
+
     Raises:
-        ValueError: the text is not an https URL, nor an http URL on this machine, or has a user.
+        ValueError: The text is not an https URL, nor an http URL on this machine, or has a user.
     """
     parts = _split_setting(url, where)
     if parts.username is not None or parts.password is not None:

@@ -77,7 +77,7 @@ def read_parameters(
         problems: A list to which problems with omitted parameters are appended.
 
     Raises:
-        DocumentError: a parameter cannot be sent.
+        DocumentError: A parameter cannot be sent.
     """
     by_name: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
     for holder, pointer in holders:

@@ -50,7 +50,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         max_bytes: Maximum size of the body.
 
     Raises:
-        ToolError: an argument cannot be sent.
+        ToolError: An argument cannot be sent.
     """
     path: dict[str, str] = {}
     query: list[str] = []

@@ -83,7 +83,7 @@ def result_of(operation: Operation, response: APIResponse, redact: Callable[[str
         redact: A function that removes secrets from a text.
 
     Raises:
-        ToolError: the status is an error; the message contains the body.
+        ToolError: The status is an error; the message contains the body.
     """
     if response.status >= 400:
         raise ToolError(_error_message(operation, response, redact))

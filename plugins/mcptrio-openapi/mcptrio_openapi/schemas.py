@@ -70,7 +70,7 @@ class Schemas:
         """Convert a schema. :meth:`finish` adds the definitions to which its references lead.
 
         Raises:
-            DocumentError: the schema is invalid or too large.
+            DocumentError: The schema is invalid or too large.
         """
         converted = self._convert(schema, pointer, 0)
         while (pending := self._definitions.next()) is not None:
@@ -86,7 +86,7 @@ class Schemas:
         """Return a schema, or the target of the references that stand for it as a whole.
 
         Raises:
-            DocumentError: a reference has no target, leads out of the document, or is part of a circle.
+            DocumentError: A reference has no target, leads out of the document, or is part of a circle.
         """
         return self._document.follow(schema, pointer)
 

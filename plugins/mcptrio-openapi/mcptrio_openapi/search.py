@@ -36,11 +36,12 @@ class FoundOperation:
     summary: str
     tags: tuple[str, ...]
     weights: Mapping[str, float] = field(repr=False)
-    """The weight of each word, by the field in which it occurs."""
+    """The weight of each word. It depends on the most important field that contains the word."""
 
 
 class OperationIndex:
-    """
+    """Finds operations by words, and counts them by tag.
+
     Args:
         locations: The operations, in the order of the document.
         prefix: The prefix of tool names, which the names of operations do not have.
@@ -69,7 +70,7 @@ class OperationIndex:
         if not words:
             return chosen
         scored = [(self._score(each, words), each) for each in chosen]
-        # The sort is stable, so equal ones stay in the order of the document.
+        # The sort is stable, so operations with equal scores stay in the order of the document.
         scored.sort(key=lambda pair: -pair[0])
         return [each for score, each in scored if score > 0]
 

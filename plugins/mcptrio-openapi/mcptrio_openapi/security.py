@@ -49,7 +49,7 @@ def schemes_of(
     """Return the schemes whose credentials are sent with an operation's requests.
 
     Raises:
-        DocumentError: a required credential is not configured, or the security requirement is invalid.
+        DocumentError: A required credential is not configured, or the security requirement is invalid.
     """
     holder, where = (operation, pointer) if "security" in operation else (document.root, "#")
     alternatives = holder.get("security", [])

@@ -27,7 +27,7 @@ def base_url_of(document: Document, api: Api) -> str:
     """Return the base URL of a document, without a slash at its end.
 
     Raises:
-        DocumentError: the document has no allowed base URL; the message names the setting.
+        DocumentError: The document has no allowed base URL; the message names the setting.
     """
     if api.base_url is not None:
         return api.base_url.rstrip("/")
@@ -41,7 +41,7 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
         holders: The path item and the operation, with their pointers.
 
     Raises:
-        DocumentError: the operation has another origin than the API.
+        DocumentError: The operation has another origin than the API.
     """
     if api.base_url is not None:
         return base_url

@@ -45,7 +45,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     """Return the text for ``{name}`` in the path.
 
     Raises:
-        ToolError: the value is empty, or would change the path.
+        ToolError: The value is empty, or would change the path.
     """
     if value is None or value == "" or value == [] or value == {}:
         raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} at `{name}`")
@@ -71,7 +71,7 @@ def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved:
     """Return the ``name=value`` pairs of a query, encoded.
 
     Raises:
-        ToolError: the value is nested deeper than the style can express.
+        ToolError: The value is nested deeper than the style can express.
     """
     if value is None:
         return []
@@ -96,7 +96,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
     """Return the value of a header, which is not percent-encoded; ``None`` if there is none.
 
     Raises:
-        ToolError: the value contains a control character, which could end the header.
+        ToolError: The value contains a control character, which could end the header.
     """
     if value is None or value == [] or value == {}:
         return None
@@ -110,7 +110,7 @@ def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
     """Return the pairs of a ``Cookie`` header, encoded.
 
     Raises:
-        ToolError: as ``query_pairs``.
+        ToolError: As ``query_pairs``.
     """
     return query_pairs(name, value, "form", explode=explode)
 

@@ -53,7 +53,7 @@ def read_yaml(text: str) -> Any:
     """Return the only document in a text as JSON values.
 
     Raises:
-        YAMLError: the text is invalid, or contains several documents.
+        YAMLError: The text is invalid, or contains several documents.
     """
     yaml = import_module("yaml")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -18,7 +18,7 @@ class OutputPart:
     start: int
     """Offset in bytes from the beginning of the stream."""
     skipped_bytes: int = 0
-    """Requested bytes before this piece that are not kept."""
+    """Requested bytes before this part that were omitted."""
 
     @property
     def end(self) -> int:

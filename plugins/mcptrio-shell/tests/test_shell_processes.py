@@ -161,7 +161,7 @@ async def test_processes_end_with_the_server(connected: Connect, inside: Path) -
             id = await start(client, "trap '' TERM; (setsid sleep 60 &); echo $$ >> pids; sleep 60; sleep 60")
             await call(client, "read_output", id=id, wait=0.1)
         with trio.fail_after(30):
-            while len(pids := (inside / "pids").read_text().split()) < 3:  # noqa: ASYNC110 - others write it
+            while len(pids := (inside / "pids").read_text().split()) < 3:  # noqa: ASYNC110 - other processes write it
                 await trio.sleep(0.01)
 
     assert not {int(pid) for pid in pids} & {int(name) for name in os.listdir("/proc") if name.isdecimal()}

@@ -43,14 +43,14 @@ def lines_of(path: Path) -> str:
 
 async def gone(pid: int) -> None:
     with trio.fail_after(30):
-        while alive(pid):  # noqa: ASYNC110 - the system makes it false
+        while alive(pid):  # noqa: ASYNC110 - the system ends the process
             await trio.sleep(0.01)
 
 
 async def written(path: Path) -> str:
     """Wait until a command has written a file, and return its content."""
     with trio.fail_after(30):
-        while not (text := lines_of(path)):  # noqa: ASYNC110 - another process makes it true
+        while not (text := lines_of(path)):  # noqa: ASYNC110 - another process changes it
             await trio.sleep(0.01)
     return text
 
@@ -348,7 +348,7 @@ async def test_command_that_stops_its_warden_is_ended(
 
                 async def late() -> None:
                     warden = parent_of(int(await written(inside / "pid")))
-                    while state_of(warden) != "T":  # noqa: ASYNC110 - a command makes it so
+                    while state_of(warden) != "T":  # noqa: ASYNC110 - a command stops the process
                         await trio.sleep(0.01)
                     timed.jump(20)
 

@@ -42,7 +42,7 @@ _LOAD: Final = """
 SELECT record, used < now() - %s * interval '1 s' FROM sessions
 WHERE id = %s AND used > now() - %s * interval '1 s'
 """
-# With their events in the same transaction, because perhaps no replica knows the id any more.
+# The events of the sessions are deleted in the same transaction, because perhaps no replica knows the ids any more.
 _EXPIRE: Final = """
 WITH due AS (
     SELECT id FROM sessions WHERE used <= now() - %s * interval '1 s' ORDER BY used LIMIT %s FOR UPDATE SKIP LOCKED
@@ -173,8 +173,9 @@ class PostgresSessionStore:
             (sorted(items), self._idle),
         )
         yield
-        generations: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
-        return [generations.get(key, False) for key in items]
+        was_current: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
+        # The deletion of an expired session counts as a deletion of no session.
+        return [was_current.get(key, False) for key in items]
 
     def _expire(self, batch: OperationBatch, items: Sequence[int]) -> Results:
         yield

@@ -120,8 +120,8 @@ local function trim(name, e, excess)
 end
 
 -- Store events at the end of a stream. `limits`: events of the stream, bytes of the session, milliseconds of its age.
--- `state`: next position, completeness, writer, bytes, will, time of the last event, time at which its keys
--- were kept, number of the last append.
+-- `state`: next position, completeness, writer, bytes, will (the last event if the writer ends without completing the
+-- stream), time of the last event, time at which the expiry of its keys was last extended, number of the last append.
 local function store(name, state, limits, writer, last, will, data, append)
   local h, e = base .. ':h:' .. name, base .. ':e:' .. name
   local now = micros()

@@ -91,7 +91,8 @@ def _settle(engine: RedisEngine, tag: str, stream: str) -> RedisCommand:
 
 
 def _send(engine: RedisEngine, commands: Sequence[RedisCommand]) -> list[Any]:
-    """
+    """Send commands and return their replies.
+
     Raises:
         StoreFailed: One of the commands has failed.
     """

@@ -29,7 +29,7 @@ from .replica_process import ReplicaProcess
 
 __all__: list[str] = []
 
-# It answers while it loads, instead of only after two megabytes.
+# While it loads, the engine answers after each kilobyte. By default, it answers only after two megabytes.
 EAGER = "--loading-process-events-interval-bytes", "1024"
 RECORD = SessionRecord(id="s", revision="a revision")
 
@@ -180,7 +180,7 @@ async def a_full_engine_refuses_new_sessions_and_still_answers_readers(own_redis
 
         # What could not be completed is owed.
         with trio.fail_after(20):
-            while not (await stores.events.read("s", "x", 0))[1]:  # noqa: ASYNC110 - the engine knows
+            while not (await stores.events.read("s", "x", 0))[1]:  # noqa: ASYNC110 - only the engine knows
                 await trio.sleep(0.05)
 
 

@@ -82,7 +82,7 @@ async def test_tasks_outlive_an_engine_that_is_killed(own_redis: RedisServer, pr
             await tasks.claim({"dig": 1})
         await trio.to_thread.run_sync(own_redis.start)
         with trio.fail_after(20):
-            while (found := await claim_or_none(tasks)) is None:  # noqa: ASYNC110 - the engine starts
+            while (found := await claim_or_none(tasks)) is None:  # noqa: ASYNC110 - the engine is still starting
                 await trio.sleep(0.1)
         assert found.id == "a"
         assert await tasks.save(held, held=True) is not None

@@ -54,7 +54,7 @@ class Writers:
         """Wait until further appends were acknowledged."""
         wanted = self.total + count
         with trio.fail_after(WAIT_TIMEOUT):
-            while self.total < wanted:  # noqa: ASYNC110 - any of the tasks may be the one
+            while self.total < wanted:  # noqa: ASYNC110 - any of the tasks may reach it
                 await trio.sleep(0.02)
 
     async def check(self) -> None:
@@ -215,7 +215,7 @@ async def test_full_engine_refuses_and_loses_no_acknowledged_event(own_redis: Re
                     nursery.start_soon(write, session)
 
         assert [str(each) for each in ends if "maxmemory" not in str(each)] == []
-        # It answers, so servers stay ready, and respond with 503 to what needs memory.
+        # A full engine still answers, so servers stay ready. They respond with 503 to requests that need its memory.
         assert stores.status().is_reachable
         await writers.check()
         own_redis.command("CONFIG", "SET", "maxmemory", "0")

@@ -81,7 +81,7 @@ class Sequences:
         sequence = owned.sequences.get(id) or Sequence(id)
         if thought.begins_branch(sequence) and len(sequence.branches) >= config.max_branches:
             raise ToolError(
-                f"the sequence {id} already has {config.max_branches} branches; continue one of them, or in another "
+                f"the sequence {id} already has {config.max_branches} branches; continue one of them, or begin another "
                 "sequence"
             )
         self._by_owner[caller.owner] = owned

@@ -94,7 +94,7 @@ async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: s
             "-3.25h",
         ),
         (
-            # It is already the next day there: "today" is that of the source.
+            # In the source time zone it is already the next day, and the time is taken as that day's.
             ("+14:00", "08:00:30", "UTC"),
             ("2026-07-16T08:00:30+14:00", "Thursday", False),
             ("2026-07-15T18:00:30+00:00", "Wednesday", False),

@@ -171,7 +171,7 @@ async def test_100_continue_is_sent_when_the_body_is_read() -> None:
             await stream.send_all(head % b"/leave")
             received = b"".join([chunk async for chunk in stream])
     assert received.startswith(b"HTTP/1.1 200 ")
-    assert b"connection: close" in received, "the client may send the body or not: nobody could tell what follows"
+    assert b"connection: close" in received, "the client may send the body or not: the server cannot tell what follows"
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
