@@ -1,7 +1,7 @@
 """The account of one caller: its rate, and its quotas for longer periods.
 
-:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller. A request counts for the
-rate and for all quotas; a refused request counts for none of them.
+:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller. A request counts for the rate and for all quotas; a
+refused request counts for none of them.
 """
 
 from __future__ import annotations
