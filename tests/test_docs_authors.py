@@ -211,9 +211,9 @@ def test_smallest_plugin_is_served(tmp_path: Path) -> None:
     (tmp_path / "beds.py").write_text(text_of("The smallest plugin", "python"))
     stdio, http = shell_lines(Block("sh", text_of("The smallest plugin", "sh"), ""))
     assert "--stdio" in stdio
-    over_stdio = run("call", stdio.partition("#")[0], "planted", "bed=south", cwd=tmp_path, PATH=SCRIPTS)
+    over_stdio = run("call", stdio, "planted", "bed=south", cwd=tmp_path, PATH=SCRIPTS)
     assert over_stdio.stdout == "peas\n", over_stdio.stderr
-    with serving(*http.partition("#")[0].split()[2:], "--port=0", cwd=tmp_path) as served:
+    with serving(*http.split()[2:], "--port=0", cwd=tmp_path) as served:
         over_http = run("call", f"http://127.0.0.1:{served.port}/mcp", "planted", "bed=south", cwd=tmp_path)
 
     assert over_http.stdout == "peas\n", over_http.stderr
@@ -223,13 +223,13 @@ def test_smallest_plugin_is_served(tmp_path: Path) -> None:
 def test_configuration_reaches_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "archive.py").write_text(text_of("Configuration", "python"))
     (tmp_path / "mcptrio.toml").write_text(text_of("Configuration", "toml"))
-    commands = [line.partition("#") for line in shell_lines(Block("sh", text_of("Configuration", "sh"), ""))]
-    call, show = (command.split()[1:] for command, _, _ in commands)
+    call, show = (line.split()[1:] for line in shell_lines(Block("sh", text_of("Configuration", "sh"), "")))
+    [printed] = re.findall(r"^The call prints `(.+?)`", PAGES["docs/plugins.md"], re.MULTILINE)
     called = run(*call, cwd=tmp_path, HOME_TOKEN="hidden")
     result = run(*show, cwd=tmp_path, HOME_TOKEN="hidden")
     refused = run(*call, cwd=tmp_path, HOME_TOKEN="hidden", MCPTRIO_ARCHIVE_MAX_BYTES="0")
 
-    assert called.stdout.strip() == commands[0][2].removeprefix(" prints "), called.stderr
+    assert called.stdout.strip() == printed, called.stderr
     assert f"{Path('~/papers').expanduser()}" in result.stdout
     assert "hidden" not in result.stdout
     assert "MCPTRIO_ARCHIVE_MAX_BYTES" in refused.stderr

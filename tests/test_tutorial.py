@@ -82,7 +82,7 @@ def test_installed_package_has_the_names_on_the_page(folder: Path, tmp_path: Pat
 
 def test_http_commands_of_the_page_answer_its_call_command(folder: Path) -> None:
     lines = [line for block in blocks_of_page("sh") for line in block.text.splitlines()]
-    served = [line.partition("#")[0] for line in lines if " --http " in line]
+    served = [line for line in lines if " --http " in line]
     [call] = [line for line in lines if "http://127.0.0.1:8000/mcp" in line]
 
     assert [line.split()[1] for line in served] == ["serve", "dev"]

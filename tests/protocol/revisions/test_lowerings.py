@@ -169,7 +169,7 @@ def test_form_fields_are_reduced_for_2025_06_18(primitive: dict[str, Any], lower
 def test_multi_select_field_is_refused_in_2025_06_18() -> None:
     params = form(type="array", items={"type": "string", "enum": ["a"]})
 
-    with pytest.raises(LocalProtocolError, match=r"several at `requestedSchema\.properties\.x`"):
+    with pytest.raises(LocalProtocolError, match=r"multiple choice at `requestedSchema\.properties\.x`"):
         V3.unstructure(params)
     assert V4.unstructure(params)["requestedSchema"] == params.requested_schema
 
