@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,7 +20,10 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
+import mcptrio
+from mcptrio import Server
 from tests.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from tests.interaction.applies import REVISIONS
 from tests.interaction.client import Peer
@@ -316,6 +320,28 @@ def test_asyncio_host_example_prints_its_output() -> None:
     assert printed_by("asyncio_host") == (
         "3 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nleft early, and cancelled the call\n"
     )
+
+
+@both_eras
+async def test_asyncio_library_example_shares_a_loop_between_calls(revision: str) -> None:
+    async with process("asyncio_library", revision) as peer:
+        await peer.call("publish", {"page": "beans"})
+        assert await peer.text("next_page") == "beans"
+
+
+async def test_cancelled_call_of_the_asyncio_library_example_is_cancelled_in_asyncio() -> None:
+    threads = set(threading.enumerate())
+    with trio.fail_after(WAIT_TIMEOUT):
+        async with mcptrio.connect(Server(plugins=[load("asyncio_library")])) as client:
+            with trio.move_on_after(0.2) as waiting:
+                await client.call_tool("next_page", {})
+            await trio.testing.wait_all_tasks_blocked()
+            await client.call_tool("publish", {"page": "peas"})
+            # The cancelled call would have taken the page.
+            assert (await client.call_tool("next_page", {})).text == "peas"
+
+    assert waiting.cancelled_caught
+    assert not [thread for thread in threading.enumerate() if thread not in threads and "run" in thread.name]
 
 
 def test_host_example_reads_calls_and_answers() -> None:
