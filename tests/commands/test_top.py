@@ -231,6 +231,19 @@ def test_server_without_a_runtime_folder_uses_the_temporary_one(folder: Path, ru
     assert served.process.pid in [each["pid"] for each in json.loads(result.stdout)["servers"]]
 
 
+def test_first_status_of_a_process_is_not_sent_again(stdio: Served, runtime: Path) -> None:
+    deadline = time.monotonic() + WAIT_TIMEOUT
+    while not (found := list((runtime / "mcptrio").glob(f"{stdio.process.pid}*"))):
+        assert time.monotonic() < deadline
+    ages = []
+    for _ in range(2):
+        with socket.socket(socket.AF_UNIX) as reader, reader.makefile("rb") as file:
+            reader.connect(str(found[0]))
+            ages.append(json.loads(file.read())["age"])
+
+    assert ages[0] < ages[1]
+
+
 def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, runtime: Path) -> None:
     [_] = listed(folder, runtime, until=1)
     dig(stdio)
