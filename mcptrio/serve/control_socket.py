@@ -36,7 +36,8 @@ _WRITE_TIMEOUT: Final = 1.0
 """Seconds for a reader to take the document."""
 _BACKLOG: Final = 8
 _MAX_SHARE: Final = 0.02
-"""Share of processor time that encoding documents may take. With thousands of sessions, a document is reused for seconds."""
+"""Share of the processor time that encoding documents may take. With thousands of sessions, a document is reused for
+seconds."""
 _CREDENTIALS: Final = struct.Struct("3i")
 """``struct ucred``: the process, user and group of the peer."""
 
