@@ -39,12 +39,16 @@ class Archive:
                 started.set()
                 self._loop.run_forever()
 
-        thread = threading.Thread(target=run, daemon=True)
+        thread = threading.Thread(target=run, name="asyncio", daemon=True)
         thread.start()
         await trio.to_thread.run_sync(started.wait)
-        yield
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        await trio.to_thread.run_sync(thread.join)
+        try:
+            yield
+        finally:
+            # Also if the server is cancelled, so that the thread never outlives the plugin.
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            with trio.move_on_after(5, shield=True):
+                await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
 
     async def _in_asyncio(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

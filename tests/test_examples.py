@@ -330,9 +330,9 @@ async def test_asyncio_library_example_shares_a_loop_between_calls(revision: str
 
 
 async def test_cancelled_call_of_the_asyncio_library_example_is_cancelled_in_asyncio() -> None:
-    threads = set(threading.enumerate())
     with trio.fail_after(WAIT_TIMEOUT):
         async with mcptrio.connect(Server(plugins=[load("asyncio_library")])) as client:
+            assert "asyncio" in [thread.name for thread in threading.enumerate()]
             with trio.move_on_after(0.2) as waiting:
                 await client.call_tool("next_page", {})
             await trio.testing.wait_all_tasks_blocked()
@@ -341,7 +341,17 @@ async def test_cancelled_call_of_the_asyncio_library_example_is_cancelled_in_asy
             assert (await client.call_tool("next_page", {})).text == "peas"
 
     assert waiting.cancelled_caught
-    assert not [thread for thread in threading.enumerate() if thread not in threads and "run" in thread.name]
+    assert "asyncio" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_thread_of_the_asyncio_library_example_ends_if_the_server_is_cancelled() -> None:
+    with trio.fail_after(WAIT_TIMEOUT), trio.CancelScope() as scope:
+        async with Server(plugins=[load("asyncio_library")]).open():
+            assert "asyncio" in [thread.name for thread in threading.enumerate()]
+            scope.cancel()
+            await trio.sleep_forever()
+
+    assert "asyncio" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_host_example_reads_calls_and_answers() -> None:
