@@ -42,13 +42,10 @@ class Archive:
         thread = threading.Thread(target=run, name="asyncio", daemon=True)
         thread.start()
         await trio.to_thread.run_sync(started.wait)
-        try:
-            yield
-        finally:
-            # Also if the server is cancelled, so that the thread never outlives the plugin.
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            with trio.move_on_after(5, shield=True):
-                await trio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+        yield
+        # mcptrio runs this also if the server is cancelled.
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await trio.to_thread.run_sync(thread.join)
 
     async def _in_asyncio(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
